@@ -15,7 +15,7 @@ use super::git_restore::OPERATIONS_DIR;
 use super::guard_record::{ActiveGuard, GuardRecord, restore_git};
 use super::kind::{tree, tree_report};
 use super::lookup::RunOrCheckpoint;
-use super::own_files::{OwnFiles, ProtectedDir, RepairReport};
+use super::own_files::{LastingFiles, OwnFiles, ProtectedDir, RepairReport};
 use super::record::CheckpointRecord;
 use super::rollback::rollback;
 use super::rollback_report::{RollbackOptions, RollbackReport};
@@ -143,11 +143,13 @@ impl<'g> Guard<'g> {
         let mut warnings = tree_report::warnings(workspace.root(), &manifest, &request.scope, way_back);
         let mark = ProcessMark::random();
         let active = GuardRecord::new(&saved.record.id, &shown, &mark).begin(layout)?;
-        let held = UncapturedState::hold(layout, workspace, &manifest, &saved.record.id).and_then(|held| {
-            workspace.store().hold()?;
-            SecondNames::update_all(layout, &Inbox::of(layout).files()?);
-            Ok((held, hold_own_files(layout, &saved.dir)?))
-        });
+        let letters = SecondNames::letters(layout);
+        let held =
+            UncapturedState::hold(layout, workspace, &manifest, &saved.record.id, letters).and_then(|held| {
+                workspace.store().hold()?;
+                SecondNames::update_all(layout, &Inbox::of(layout).files()?);
+                Ok((held, hold_own_files(layout, &saved.dir)?))
+            });
         let (uncaptured, own_files) = match held {
             Ok(held) => held,
             Err(error) => {
@@ -324,9 +326,8 @@ fn hold_own_files(layout: &Layout, checkpoint: &CheckpointDir) -> Result<OwnFile
         reserved,
         reserved_unless_file: Vec::new(),
         later_dirs: vec![dir.join(OPERATIONS_DIR)],
-        run_records: &RunDir::RECORDS,
     };
-    OwnFiles::hold(layout, protected)
+    OwnFiles::hold(layout, protected, LastingFiles::new(layout, &RunDir::RECORDS))
 }
 
 /// Rolls back the scope that the checkpoint was made for.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::git_restore::OPERATIONS_DIR;
-use super::own_files::{OwnFiles, ProtectedDir};
+use super::own_files::{LastingFiles, OwnFiles, ProtectedDir};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::checkpoint::path::DECREE_DIR;
 use crate::error::{Error, IoContext, Result};
@@ -85,8 +85,15 @@ impl RunDir {
         Ok(numbers.iter().rev().map(|number| CheckpointDir::new("", dir.join(number.to_string()))).collect())
     }
 
-    /// Holds decree's own files while an attempt's routine runs; `message` is the name of the run's message in the inbox.
-    pub fn hold_own_files(&self, layout: &Layout, attempt: u32, message: &OsStr) -> Result<OwnFiles> {
+    /// Holds decree's own files while an attempt's routine runs; `message` is the name of the run's message in the inbox, and `lasting` is
+    /// what was held for an earlier routine.
+    pub fn hold_own_files(
+        &self,
+        layout: &Layout,
+        attempt: u32,
+        message: &OsStr,
+        lasting: Option<LastingFiles>,
+    ) -> Result<OwnFiles> {
         let (checkpoint, message) = (self.checkpoint(), layout.inbox().join(message));
         let own = [self.message(), checkpoint.manifest_path(), self.failure_context()];
         let attempts = self.path.join(Self::ATTEMPTS);
@@ -116,16 +123,14 @@ impl RunDir {
         let protected = ProtectedDir {
             dir: &self.path,
             set_aside: checkpoint.quarantine_dir(),
-            records: own.iter().cloned().chain([layout.running()]).chain(orders).collect(),
-            is_record: &|path| {
-                path == message || own.iter().any(|own| own == path) || path.starts_with(&attempts)
-            },
+            records: own.iter().cloned().chain([message, layout.running()]).chain(orders).collect(),
+            is_record: &|path| own.iter().any(|own| own == path) || path.starts_with(&attempts),
             reserved,
             reserved_unless_file: Self::PUBLISHED.iter().map(|name| self.path.join(name)).collect(),
             later_dirs,
-            run_records: &Self::RECORDS,
         };
-        OwnFiles::hold(layout, protected)
+        let lasting = lasting.unwrap_or_else(|| LastingFiles::new(layout, &Self::RECORDS));
+        OwnFiles::hold(layout, protected, lasting)
     }
 
     pub fn id(&self) -> &MessageId {

@@ -1,6 +1,6 @@
 //! The queue: `.decree/inbox/`, with `done/` for finished messages and `dead/` for dead letters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -13,6 +13,9 @@ use crate::error::{IoContext, Result};
 use crate::fs::quarantine::{move_to_free_name, take_free_name};
 use crate::fs::{atomic, untrusted};
 use crate::project::Layout;
+
+/// When a message is worked on: by the chain, or the time of the file, and the number.
+pub(super) type Order = (String, u32);
 
 #[derive(Clone, Debug)]
 pub struct Inbox {
@@ -42,12 +45,7 @@ impl Inbox {
             let path = self.dir.join(&file);
             let Ok(metadata) = path.symlink_metadata() else { continue };
             let id = id_of(&path);
-            // By the second in which its chain began, or else in which the file was modified.
-            let order = match &id {
-                Some(id) => (id.chain.to_string(), id.seq),
-                None => (time_key(metadata.mtime()), 0),
-            };
-            pending.push((order, PendingMessage { file, id }));
+            pending.push((order_of(id.as_ref(), &metadata), PendingMessage { file, id }));
         }
         pending.sort();
         Ok(pending.into_iter().map(|(_, message)| message).collect())
@@ -56,6 +54,15 @@ impl Inbox {
     /// The file names of the waiting messages, without reading them.
     pub fn files(&self) -> Result<Vec<OsString>> {
         message_files(&self.dir)
+    }
+
+    /// The waiting messages but for these, which are not read.
+    pub fn pending_except(&self, files: &HashSet<OsString>) -> Result<Vec<PendingMessage>> {
+        let mut names = untrusted::names_in(&self.dir).at("read", &self.dir)?;
+        names.retain(|name| is_message_name(name) && !files.contains(name));
+        let files =
+            names.into_iter().filter(|name| self.path(name).symlink_metadata().is_ok_and(|it| it.is_file()));
+        Ok(files.map(|file| PendingMessage { id: id_of(&self.path(&file)), file }).collect())
     }
 
     /// The file names of the dead letters.
@@ -177,14 +184,23 @@ impl Inbox {
 /// The messages in a directory: regular `.md` files that are not hidden. A hidden one is still being written.
 fn message_files(dir: &Path) -> Result<Vec<OsString>> {
     let mut names = untrusted::names_in(dir).at("read", dir)?;
-    names.retain(|name| {
-        let bytes = name.as_encoded_bytes();
-        bytes.ends_with(b".md")
-            && !atomic::is_unfinished(name)
-            && !bytes.starts_with(b".")
-            && dir.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file())
-    });
+    let is_file = |name: &OsString| dir.join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+    names.retain(|name| is_message_name(name) && is_file(name));
     Ok(names)
+}
+
+/// Whether a regular file of this name is a message.
+pub(super) fn is_message_name(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    bytes.ends_with(b".md") && !atomic::is_unfinished(name) && !bytes.starts_with(b".")
+}
+
+/// By the second in which its chain began, or else in which the file was modified.
+pub(super) fn order_of(id: Option<&MessageId>, file: &fs::Metadata) -> Order {
+    match id {
+        Some(id) => (id.chain.to_string(), id.seq),
+        None => (time_key(file.mtime()), 0),
+    }
 }
 
 /// `a.md` in `dir` for the number 1, then `a-2.md`, `a-3.md`, …
@@ -202,7 +218,7 @@ fn id_text(path: &Path) -> Option<String> {
 }
 
 /// The id in a file's name or front matter, before normalisation.
-fn id_of(path: &Path) -> Option<MessageId> {
+pub(super) fn id_of(path: &Path) -> Option<MessageId> {
     let text = super::read_text(path).ok()?;
     let document = Document::parse(&text).unwrap_or_default();
     super::normalise::stated_id(path.file_name()?, &document)

@@ -7,7 +7,9 @@ mod keys;
 mod name;
 mod new_chain;
 mod normalise;
+mod queue_view;
 mod second_names;
+mod waiting_list;
 
 pub use front_matter::{Document, mistaken_opening};
 pub use id::{ChainId, MessageId};
@@ -18,7 +20,9 @@ pub use keys::{
 pub use name::{MessageName, SPEC_EXTENSION};
 pub use new_chain::begin_chain;
 pub use normalise::{IdStatus, Message, MessageError, Rejection, display_name, is_spec};
+pub use queue_view::QueueView;
 pub use second_names::{GoneMessage, SecondNames};
+pub use waiting_list::WaitingNames;
 
 use std::fs::File;
 use std::io::{self, Read};

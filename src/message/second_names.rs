@@ -19,7 +19,7 @@ use crate::project::Layout;
 use crate::sanitize::one_line;
 
 /// Of how many letters in `done/` there are second names: the latest.
-const MAX_DONE: usize = 1000;
+pub(super) const MAX_DONE: usize = 1000;
 
 /// The second names of what is in one directory of the queue.
 pub struct SecondNames {
@@ -42,11 +42,11 @@ impl SecondNames {
         SecondNames { inbox: layout.inbox(), dir: layout.waiting() }
     }
 
-    fn of_dead(layout: &Layout) -> SecondNames {
+    pub(super) fn of_dead(layout: &Layout) -> SecondNames {
         SecondNames { inbox: layout.dead(), dir: layout.waiting_dead() }
     }
 
-    fn of_done(layout: &Layout) -> SecondNames {
+    pub(super) fn of_done(layout: &Layout) -> SecondNames {
         SecondNames { inbox: layout.done(), dir: layout.waiting_done() }
     }
 
@@ -114,6 +114,28 @@ impl SecondNames {
         for file in known.keys() {
             let _ = fs::remove_file(self.dir.join(file));
         }
+    }
+
+    /// Gives one file a second name, or takes it away.
+    pub(super) fn follow(&self, file: &OsStr, is_wanted: bool) {
+        let inode =
+            |path: &Path| path.symlink_metadata().ok().filter(fs::Metadata::is_file).map(|it| it.ino());
+        let (first, second) = (self.inbox.join(file), self.dir.join(file));
+        let (wanted, known) = (inode(&first).filter(|_| is_wanted), inode(&second));
+        if wanted == known {
+            return;
+        }
+        if known.is_some() {
+            let _ = fs::remove_file(&second);
+        }
+        if wanted.is_some() {
+            let _ = fs::hard_link(&first, &second);
+        }
+    }
+
+    /// The files with a second name.
+    pub(super) fn all(&self) -> Vec<OsString> {
+        inodes_in(&self.dir).unwrap_or_default().into_keys().collect()
     }
 
     /// The files with a second name that have lost the first.

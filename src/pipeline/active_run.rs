@@ -1,5 +1,6 @@
 //! `running.json`: the active run. While the file exists, that run is not settled; the next command settles it.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,11 +18,13 @@ use crate::fs::beneath::InodeHandle;
 use crate::fs::{atomic, untrusted};
 use crate::history::uncaptured::forget_record;
 use crate::history::{RunDir, external_store, refuse_other_store};
-use crate::message::{MessageId, display_name};
+use crate::message::{MessageId, WaitingNames, display_name};
 use crate::process::{ProcessMark, marked};
 use crate::project::{Layout, Lock};
 
 const VERSION: u32 = 1;
+/// With names of messages that only `waiting.json` has.
+const VERSION_WITH_LIST: u32 = 2;
 
 /// The run that is being worked on, with what it takes to settle it if it is cut off.
 #[derive(Clone, Debug)]
@@ -38,7 +41,8 @@ struct RunningFile {
     file: String,
     mark: String,
     started_at: String,
-    inbox: Vec<String>,
+    #[serde(flatten)]
+    waiting: WaitingNames,
     /// The process of decree that works on the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
@@ -77,15 +81,15 @@ impl ActiveAttempt {
 }
 
 impl ActiveRun {
-    /// A run that is about to begin, with the files in the inbox at that moment.
-    pub fn new(layout: &Layout, id: &MessageId, file: &OsString, inbox: &[OsString]) -> Self {
+    /// A run that is about to begin, with the messages that wait at that moment.
+    pub fn new(layout: &Layout, id: &MessageId, file: &OsString, waiting: WaitingNames) -> Self {
         let file = RunningFile {
-            version: VERSION,
+            version: if waiting.needs_list() { VERSION_WITH_LIST } else { VERSION },
             id: id.to_string(),
             file: text(file),
             mark: ProcessMark::random().as_str().to_owned(),
             started_at: super::now_text(),
-            inbox: inbox.iter().map(text).collect(),
+            waiting,
             pid: Some(std::process::id()),
             attempt: None,
             content_lost: false,
@@ -164,9 +168,14 @@ impl ActiveRun {
         layout.run_ended().symlink_metadata().ok()?.modified().ok()
     }
 
-    /// The files in the inbox when the run began.
-    pub fn inbox(&self) -> Vec<OsString> {
-        self.file.inbox.iter().map(|text| name(text)).collect()
+    /// The files in the inbox when the run began, as far as that is known.
+    pub fn inbox(&self, layout: &Layout) -> HashSet<OsString> {
+        self.file.waiting.read(layout)
+    }
+
+    /// Whether there may have been others, because the list of them is not as it was.
+    pub(super) fn lacks_list(&self, layout: &Layout) -> bool {
+        self.file.waiting.lack_list(layout)
     }
 
     /// Reads the file; `None` if there is none.
@@ -179,7 +188,7 @@ impl ActiveRun {
                 .detail("it names the run that was active, so it is unknown which run to revert")
                 .hint("`decree recover` moves it out of the way; then look at the newest directory in .decree/runs: `decree revert` reverts that run if it has a changes.diff")
         })?;
-        if file.version != VERSION {
+        if ![VERSION, VERSION_WITH_LIST].contains(&file.version) {
             return Err(Error::integrity(format!("{} has an unsupported version", layout.shown(&path))));
         }
         let id = MessageId::parse(&file.id).ok_or_else(|| {
@@ -268,9 +277,9 @@ mod tests {
         assert!(ActiveRun::read(&layout).unwrap().is_none());
         let odd = OsString::from_vec(b"a\xff\"\n.md".to_vec());
         let id = MessageId::parse("2025022514320000-1").unwrap();
-        ActiveRun::new(&layout, &id, &odd, std::slice::from_ref(&odd)).write(&layout).unwrap();
+        ActiveRun::new(&layout, &id, &odd, WaitingNames::default()).write(&layout).unwrap();
         let read = ActiveRun::read(&layout).unwrap().expect("it was written");
-        assert_eq!((read.dir.id(), read.file(), read.inbox()), (&id, odd.clone(), vec![odd]));
+        assert_eq!((read.dir.id(), read.file(), read.inbox(&layout)), (&id, odd, HashSet::new()));
         ActiveRun::clear(&layout).unwrap();
         ActiveRun::clear(&layout).unwrap();
         assert!(ActiveRun::read(&layout).unwrap().is_none());

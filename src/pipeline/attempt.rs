@@ -70,7 +70,7 @@ pub(super) fn execute(
     let AttemptInputs { job, run: active, .. } = inputs;
     let (run, layout) = (&active.dir, batch.context.layout);
     let dir = run.create_attempt(attempt.number)?;
-    let mut own = run.hold_own_files(layout, attempt.number, &active.file())?;
+    let mut own = run.hold_own_files(layout, attempt.number, &active.file(), batch.own_files.take())?;
     let began = Instant::now();
     let parameters = parameters(batch, job, run);
     let output = dir.join(RunDir::OUTPUT_NOTEBOOK);

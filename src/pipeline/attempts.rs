@@ -52,7 +52,7 @@ pub(super) fn run_attempts(
         let judged = attempt::judge(batch, inputs, &executed, current);
         let is_kept = judged.as_ref().is_ok_and(|(attempt, _)| attempt.ending == Ending::Succeeded);
         let settled = settle_queue(batch, inputs, &mut executed.own, is_kept, record);
-        drop(executed);
+        batch.own_files = Some(executed.own.into_lasting());
         let (attempt, changes) = judged?;
         settled?;
         batch.event(&Event::AttemptEnds { record: &attempt, of: current.of });

@@ -12,8 +12,9 @@ use super::summary::{MessageSummary, Summary};
 use crate::checkpoint::progress::Progress;
 use crate::checkpoint::workspace::Workspace;
 use crate::error::{ErrorKind, Result};
+use crate::history::own_files::LastingFiles;
 use crate::history::uncaptured::HeldForRun;
-use crate::message::{Inbox, SecondNames};
+use crate::message::{Inbox, QueueView};
 use crate::process::environment::child_environment;
 use crate::process::redact::Redactor;
 use crate::project::{Config, Layout, Lock, Project, RoutineName};
@@ -53,6 +54,9 @@ pub struct ActiveBatch<'p> {
     pub(super) summary: Summary,
     /// What is held of the run in progress that its checkpoint does not hold.
     pub(super) uncaptured: Option<HeldForRun>,
+    pub(super) queue: QueueView,
+    /// The queue, checkpoints and earlier runs, as they were held for the last routine.
+    pub(super) own_files: Option<LastingFiles>,
     /// The router is not asked again once it has timed out: it would cost its time limit for every message.
     pub(super) router_timed_out: bool,
     began: Instant,
@@ -86,6 +90,8 @@ impl<'p> ActiveBatch<'p> {
             meter: BudgetMeter::new(config.budget.clone()),
             summary: Summary::new(command),
             uncaptured: None,
+            queue: QueueView::new(layout),
+            own_files: None,
             router_timed_out: false,
             began: Instant::now(),
         })
@@ -129,8 +135,8 @@ impl<'p> ActiveBatch<'p> {
         {
             self.summary.interrupted = Some(signal);
         }
-        if let (false, Ok(waiting)) = (self.context.layout.running().exists(), self.context.inbox.files()) {
-            SecondNames::of(self.context.layout).update(&waiting);
+        if !self.context.layout.running().exists() && self.queue.refresh().is_ok() {
+            self.queue.update_second_names();
         }
         self.summary.duration_ms = self.began.elapsed().as_millis() as u64;
         let written = self.summary.write(&self.context.layout.summary());

@@ -2,6 +2,7 @@
 //! the routine's syntax run here, and keys that are missing are written to the inbox. The routine itself does not run, and no
 //! message becomes a dead letter: the loop does that.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Component;
@@ -14,7 +15,7 @@ use super::{result, route};
 use crate::error::Result;
 use crate::history::RunDir;
 use crate::message::{
-    ChainId, Document, DocumentKind, IdStatus, Inbox, Message, MessageError, MessageId, Rejection,
+    ChainId, Document, DocumentKind, IdStatus, Inbox, Message, MessageError, MessageId, QueueView, Rejection,
     begin_chain,
 };
 use crate::project::{Config, Layout};
@@ -84,7 +85,7 @@ pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Prepa
         Err(error) => return rejected(None, Rejection::bad(format!("it cannot be read: {error}"))),
         Ok(raw) => raw,
     };
-    let message = match normalise(&batch.context, file, &raw) {
+    let message = match normalise(&batch.context, &mut batch.queue, file, &raw) {
         Ok(message) => message,
         Err(MessageError::Rejected(rejection)) => return rejected(Some(raw), rejection),
         Err(MessageError::Failed(error)) => return Err(error),
@@ -113,17 +114,28 @@ fn parse<'r>(file: &OsStr, raw: &'r [u8]) -> Result<(&'r str, Document, Document
     Ok((text, written, document))
 }
 
-fn normalise(context: &PipelineContext<'_>, file: &OsStr, raw: &[u8]) -> Result<Message, MessageError> {
+fn normalise(
+    context: &PipelineContext<'_>,
+    view: &mut QueueView,
+    file: &OsStr,
+    raw: &[u8],
+) -> Result<Message, MessageError> {
     let (text, written, document) = parse(file, raw)?;
-    let begin = || begin_chain(context.layout).map(|(chain, _)| chain);
-    let letters = DeadLetter::all(&context.inbox)?;
-    let of_another =
-        |id: &MessageId| letters.iter().any(|letter| letter.has_id(id) && !letter.is_of(file, &document));
+    let begin = || begin_chain(context.layout, view).map(|(chain, _)| chain);
+    // Read only if the message names an id.
+    let letters = OnceCell::new();
+    let of_another = |id: &MessageId| {
+        let letters = letters.get_or_init(|| DeadLetter::all(&context.inbox));
+        let mut letters = letters.iter().flatten();
+        letters.any(|letter| letter.has_id(id) && !letter.is_of(file, &document))
+    };
     let status = |id: &MessageId| match result::id_status(&RunDir::of(context.layout, id)) {
         _ if of_another(id) => IdStatus::Taken,
         status => status,
     };
-    let mut message = Message::normalise(file, document.clone(), begin, status)?;
+    let message = Message::normalise(file, document.clone(), begin, status);
+    letters.into_inner().transpose()?;
+    let mut message = message?;
     if message.document == written {
         text.clone_into(&mut message.text);
     }

@@ -8,7 +8,8 @@ use crate::checkpoint::ignore::matches_glob;
 use crate::error::{Error, Result};
 use crate::history::RunDir;
 use crate::message::{
-    ChainId, Document, Inbox, MessageId, MessageName, SPEC_EXTENSION, begin_chain, is_spec, read_text,
+    ChainId, Document, Inbox, MessageId, MessageName, QueueView, SPEC_EXTENSION, begin_chain, is_spec,
+    read_text,
 };
 use crate::project::Layout;
 use crate::spec::{Spec, Specs, Tracker};
@@ -44,9 +45,10 @@ pub(super) struct Queue {
 
 impl Queue {
     /// The next message or spec. A chain is worked on depth first, so its follow-ups come before anything else.
-    pub fn next(&mut self, inbox: &Inbox) -> Result<Option<QueueItem>> {
+    pub fn next(&mut self, inbox: &Inbox, view: &mut QueueView) -> Result<Option<QueueItem>> {
         if let Some(chain) = &self.chain {
-            if let Some(file) = next_in_chain(inbox, chain)? {
+            view.refresh()?;
+            if let Some(file) = view.next_in_chain(chain) {
                 return Ok(Some(QueueItem::Message(file)));
             }
             self.chain = None;
@@ -67,17 +69,11 @@ impl Queue {
     }
 }
 
-fn next_in_chain(inbox: &Inbox, chain: &ChainId) -> Result<Option<OsString>> {
-    let mut pending = inbox.pending()?.into_iter();
-    let next = pending.find(|pending| pending.id.as_ref().is_some_and(|id| id.chain == *chain));
-    Ok(next.map(|pending| pending.file))
-}
-
 /// Adds a message for a spec to the inbox and returns its file name. Dead letters of earlier runs of the spec move to their
 /// runs.
-pub(super) fn enqueue(layout: &Layout, inbox: &Inbox, spec: &Spec) -> Result<OsString> {
+pub(super) fn enqueue(layout: &Layout, inbox: &Inbox, view: &mut QueueView, spec: &Spec) -> Result<OsString> {
     withdraw_dead_letters(layout, inbox, &spec.shown())?;
-    let (chain, _) = begin_chain(layout)?;
+    let (chain, _) = begin_chain(layout, view)?;
     let name = MessageName::from_spec_file(&spec.file_name).unwrap_or_else(|| MessageName::fallback(&chain));
     let mut document = Document::default();
     document.set("id", MessageId::root(chain).to_string());

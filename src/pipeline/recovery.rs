@@ -105,12 +105,21 @@ fn lost_git(summary: &MessageSummary) -> Option<Error> {
 /// Restores the messages that waited when the run began and that it deleted. Returns the error about those of which nothing is left.
 fn restore_gone_messages(batch: &mut ActiveBatch<'_>, run: &ActiveRun) -> Result<Option<Error>> {
     let layout = batch.context.layout;
+    if run.lacks_list(layout) {
+        let list = layout.shown(&layout.waiting_list());
+        batch.warn(&format!(
+            "{list} is not as run {} left it: messages that are gone and have no second name cannot be named",
+            run.dir.id()
+        ));
+    }
     let waiting: HashSet<OsString> = batch.context.inbox.files()?.into_iter().collect();
     let is_gone = |file: &OsString| *file != run.file() && !waiting.contains(file);
     let (second_names, end) = (SecondNames::of(layout), ActiveRun::ended_at(layout));
     let set_aside = run.dir.checkpoint().quarantine_dir();
     let (mut restored, mut cancelled, mut lost) = (Vec::new(), Vec::new(), Vec::new());
-    for file in run.inbox().into_iter().filter(is_gone) {
+    let mut known: Vec<OsString> = run.inbox(layout).into_iter().collect();
+    known.sort();
+    for file in known.into_iter().filter(is_gone) {
         let name = for_people(file.as_bytes()).into_owned();
         match second_names.restore(&file, end, &set_aside)? {
             GoneMessage::Restored => restored.push(name),

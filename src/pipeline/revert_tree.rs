@@ -188,10 +188,9 @@ pub(super) fn withdraw_follow_ups(
     run: &ActiveRun,
     attempt: Option<u32>,
 ) -> Result<()> {
-    let before = run.inbox();
-    for pending in context.inbox.pending()? {
+    for pending in context.inbox.pending_except(&run.inbox(context.layout))? {
         let of_this_chain = pending.id.as_ref().is_some_and(|id| id.chain == run.dir.id().chain);
-        if of_this_chain && pending.file != run.file() && !before.contains(&pending.file) {
+        if of_this_chain && pending.file != run.file() {
             context.inbox.withdraw(&pending.file, &run.dir.follow_ups(attempt))?;
         }
     }

@@ -24,7 +24,6 @@ use crate::fs::atomic;
 use crate::history::RunDir;
 use crate::history::own_files::SettingsSnapshot;
 use crate::interrupt;
-use crate::message::SecondNames;
 
 /// A message that was interrupted this often in a row is not run again.
 const MAX_INTERRUPTIONS: usize = 5;
@@ -32,9 +31,10 @@ const MAX_INTERRUPTIONS: usize = 5;
 /// Runs a message and settles it: afterwards its change is kept, or the tree is what it was before.
 pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<MessageSummary> {
     let (message, name) = (&job.message, job.message.name());
-    let waiting = batch.context.inbox.files()?;
-    SecondNames::update_all(batch.context.layout, &waiting);
-    let active = ActiveRun::new(batch.context.layout, &message.id, &message.file, &waiting);
+    batch.queue.refresh()?;
+    batch.queue.update_second_names();
+    let waiting = batch.queue.write_list()?;
+    let active = ActiveRun::new(batch.context.layout, &message.id, &message.file, waiting);
     active.dir.begin()?;
     // Of an earlier run. What a routine put there instead is moved away after the next attempt.
     let _ = std::fs::remove_file(batch.context.layout.run_ended());

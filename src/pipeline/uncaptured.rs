@@ -27,7 +27,8 @@ pub(super) fn hold(
     record: &mut RunRecord,
 ) -> Result<()> {
     let (run, layout, workspace) = (&active.dir, batch.context.layout, batch.context.workspace);
-    let state = UncapturedState::hold(layout, workspace, manifest, &run.id().to_string())?;
+    let letters = batch.queue.letters();
+    let state = UncapturedState::hold(layout, workspace, manifest, &run.id().to_string(), letters)?;
     if let Some(mark) = ProcessMark::parse(active.mark_text()) {
         let set_aside = run.checkpoint().quarantine_dir();
         state.restore_at_exit(workspace.root(), set_aside, (mark, layout.running()), |_| true);

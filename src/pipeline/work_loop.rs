@@ -51,7 +51,7 @@ impl<'p> Pipeline<'p> {
 
     /// Runs one new message and its follow-ups. A message that was given no name gets one.
     pub fn run_message(mut self, name: Option<MessageName>, mut document: Document) -> Result<Summary> {
-        let (chain, dir) = begin_chain(self.batch.context.layout)?;
+        let (chain, dir) = begin_chain(self.batch.context.layout, &mut self.batch.queue)?;
         document.set("id", MessageId::root(chain.clone()).to_string());
         let name = name.map_or_else(|| route::name_for(&mut self.batch, &document, &chain), Ok);
         let done = name.and_then(|name| {
@@ -97,7 +97,7 @@ impl<'p> Pipeline<'p> {
     }
 
     fn work(&mut self, fail_fast: bool) -> Result<()> {
-        while let Some(item) = self.queue.next(&self.batch.context.inbox)? {
+        while let Some(item) = self.queue.next(&self.batch.context.inbox, &mut self.batch.queue)? {
             // A chain is worked on to its end.
             let has_failed = fail_fast && self.batch.summary.reverted > 0 && self.queue.chain.is_none();
             let is_blocked = PendingGitRestore::exists(self.batch.context.layout);
@@ -118,7 +118,8 @@ impl<'p> Pipeline<'p> {
                     } else if let Some(why) = self.batch.meter.used_up() {
                         self.skip(&spec, Verdict::Budget, &why);
                     } else {
-                        let file = enqueue(self.batch.context.layout, &self.batch.context.inbox, &spec)?;
+                        let ActiveBatch { context, queue, .. } = &mut self.batch;
+                        let file = enqueue(context.layout, &context.inbox, queue, &spec)?;
                         self.work_on(&file)?;
                     }
                 }

@@ -10,8 +10,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    const DONE: &str = "done";
-    const DEAD: &str = "dead";
+    /// The names of the directories of letters in the inbox.
+    pub const DONE: &str = "done";
+    pub const DEAD: &str = "dead";
 
     /// The names of the runs' directory and of the summary, in decree's directory and in an artifact.
     pub const RUNS: &str = "runs";
@@ -132,6 +133,11 @@ impl Layout {
     /// Messages that wait to be carried out.
     pub fn inbox(&self) -> PathBuf {
         self.decree().join("inbox")
+    }
+
+    /// The names of the messages that wait, if they are many.
+    pub fn waiting_list(&self) -> PathBuf {
+        self.decree().join("waiting.json")
     }
 
     /// Second names of the messages that wait, which outlive a deleted inbox.

@@ -13,6 +13,7 @@ mod ids;
 mod inspecting;
 mod killed_letters;
 mod killed_queue;
+mod long_queue;
 mod missing_records;
 mod naming;
 mod normalising;

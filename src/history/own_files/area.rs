@@ -19,6 +19,9 @@ use crate::fs::atomic::{self, AtomicFile};
 use crate::fs::untrusted;
 use crate::project::Layout;
 
+/// For how many bytes of a file there is room from the start.
+const MAX_RESERVED: u64 = 1 << 20;
+
 /// A part of decree's own files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
@@ -219,16 +222,20 @@ impl OwnFile {
     pub fn read(path: &Path) -> io::Result<Option<OwnFile>> {
         let read = || -> io::Result<Option<OwnFile>> {
             if path.symlink_metadata()?.is_file() {
-                return untrusted::open(path).and_then(OwnFile::read_open).map(Some);
+                let (file, metadata) = untrusted::open_with_metadata(path)?;
+                return OwnFile::read_open(file, &metadata).map(Some);
             }
             Ok(None)
         };
         read().or_else(|error| if is_missing(&error) { Ok(None) } else { Err(error) })
     }
 
-    pub(super) fn read_open(mut file: File) -> io::Result<OwnFile> {
-        let (mode, mut bytes) = (FileMode::from_bits(file.metadata()?.mode()), Vec::new());
-        file.read_to_end(&mut bytes)?;
+    pub(super) fn read_open(file: File, metadata: &fs::Metadata) -> io::Result<OwnFile> {
+        let mode = FileMode::from_bits(metadata.mode());
+        // Room for all of it and for the end, so that two calls suffice; there may be thousands of small files.
+        let room = metadata.len().min(MAX_RESERVED) as usize + 64;
+        let mut bytes = Vec::with_capacity(room);
+        file.take(u64::MAX).read_to_end(&mut bytes)?;
         Ok(OwnFile { mode, bytes })
     }
 

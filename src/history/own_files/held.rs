@@ -73,19 +73,35 @@ pub(super) enum FileDamage {
 }
 
 impl HeldFile {
-    /// Holds an open file.
-    pub fn new(path: PathBuf, mut file: File, hold: Hold<'_>, protection: Protection) -> Result<Self> {
-        let metadata = file.metadata().at("read", &path)?;
+    /// Holds an open file, of which the kernel said this when it was opened.
+    pub fn new(
+        path: PathBuf,
+        (mut file, metadata): (File, fs::Metadata),
+        hold: Hold<'_>,
+        protection: Protection,
+    ) -> Result<Self> {
         let (mode, stamp) = (FileMode::from_bits(metadata.mode()), stamp(&metadata));
-        // Two writes within one tick of the kernel's clock have the same time.
-        let is_settled = metadata.ctime() < jiff::Timestamp::now().as_second() - 1;
-        let unchanged = is_settled.then(|| FileStamp::of(&metadata));
+        let unchanged = FileStamp::if_settled(&metadata);
         let content = match hold {
-            Hold::InMemory => HeldContent::InMemory(OwnFile::read_open(file).at("read", &path)?),
+            Hold::InMemory => HeldContent::InMemory(OwnFile::read_open(file, &metadata).at("read", &path)?),
             Hold::Open => HeldContent::Open(file),
             Hold::Spool(spool) => HeldContent::Spooled(spool.add(&mut file, &path)?),
         };
         Ok(HeldFile { path, protection, mode, stamp, unchanged, content })
+    }
+
+    /// Whether this is certainly still the file that was read.
+    pub fn is_certainly(&self, found: &fs::Metadata) -> bool {
+        self.unchanged == Some(FileStamp::of(found))
+    }
+
+    /// How many bytes are held in memory, in a spool, and how many files are open.
+    pub fn room(&self) -> (u64, u64, usize) {
+        match &self.content {
+            HeldContent::InMemory(file) => (file.bytes.len() as u64, 0, 0),
+            HeldContent::Spooled(content) => (0, content.length, 0),
+            HeldContent::Open(_) => (0, 0, 1),
+        }
     }
 
     /// Restores what its protection covers.
@@ -195,7 +211,7 @@ struct Anchor {
     open: File,
 }
 
-struct HeldDir {
+pub(super) struct HeldDir {
     path: PathBuf,
     form: DirForm,
 }
@@ -280,7 +296,7 @@ impl Anchor {
 }
 
 impl HeldDir {
-    fn of(path: &Path) -> Option<HeldDir> {
+    pub fn of(path: &Path) -> Option<HeldDir> {
         let metadata = path.symlink_metadata().ok()?;
         let form = match fs::read_link(path) {
             Ok(target) => DirForm::Link(target),
@@ -293,7 +309,8 @@ impl HeldDir {
         Some(HeldDir { path: path.to_owned(), form })
     }
 
-    fn repair(&self, quarantine: &mut Quarantine) -> Result<()> {
+    /// Restores it if it is gone, was replaced or has another mode.
+    pub fn repair(&self, quarantine: &mut Quarantine) -> Result<()> {
         let Some(found) = self.path.symlink_metadata().if_exists().at("read", &self.path)? else {
             return self.create();
         };

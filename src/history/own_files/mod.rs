@@ -4,6 +4,7 @@
 //! - [`Area`] is the one list of them, and how their files are found.
 //! - [`OwnFile`] is one file read, and written again.
 //! - [`OwnFiles`] holds all of them while a program runs, and repairs what the program did to them.
+//! - [`LastingFiles`] are those of them that stay held from one program to the next.
 //! - [`SettingsSnapshot`] restores settings and routines when a run is reverted. It is in memory only, so it replaces each file in one
 //!   step: a kill must not leave a project without its config.
 //! - [`fn@restore`] makes files what a state snapshot has. It moves a file away before it compares it, so that nothing is lost which another
@@ -14,12 +15,15 @@
 mod area;
 mod earlier_runs;
 mod held;
+mod lasting;
 mod protected;
 mod quarantine;
 mod repair_report;
 mod restore;
+mod room;
 
 pub use area::{Area, OwnFile, key_of, path_of_key};
+pub use lasting::LastingFiles;
 pub use protected::{OwnFiles, ProtectedDir};
 pub use repair_report::RepairReport;
 pub use restore::{SettingsRecord, SettingsSnapshot, restore};

@@ -7,34 +7,23 @@
 //! person may have made them.
 //!
 //! Earlier runs may be tens of thousands, and every message would pay for them. Only the records of the latest are held; which others are
-//! gone is reported.
+//! gone is reported. They, the queue and the checkpoints stay held from one program to the next ([`LastingFiles`]).
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::area::{Area, AreaListing, is_out_of_reach};
-use super::earlier_runs::{AbsentDirs, EarlierRuns};
+use super::earlier_runs::AbsentDirs;
 use super::held::{HeldDirs, HeldFile, Hold, Protection};
+use super::lasting::LastingFiles;
 use super::quarantine::Quarantine;
 use super::repair_report::RepairReport;
+use super::room::HoldingRoom;
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::{IoContext, Result};
-use crate::fs::spool::Spool;
-use crate::fs::{descriptors, untrusted};
+use crate::fs::untrusted;
 use crate::project::Layout;
-
-/// Larger files are held open.
-const MAX_IN_MEMORY: u64 = 256 * 1024;
-/// All that is held in memory together.
-const MAX_BYTES: u64 = 32 << 20;
-/// How many bytes of messages are copied; further ones are held open. Messages are small texts, except for what a routine made of them.
-const MAX_COPIED: u64 = 256 << 20;
-/// These files may take one in this many of those that decree may have open.
-const OPEN_PARTS: usize = 4;
-
-/// How many files of one earlier run may be held open, and its directory.
-const MAX_OPEN_OF_RUN: usize = 8;
 
 /// The run or checkpoint on behalf of which the program runs.
 pub struct ProtectedDir<'p> {
@@ -51,8 +40,6 @@ pub struct ProtectedDir<'p> {
     pub reserved_unless_file: Vec<PathBuf>,
     /// Directories that decree may create later: a new link must not be there by then.
     pub later_dirs: Vec<PathBuf>,
-    /// The names of the files that reverting an earlier run, or applying it again, needs.
-    pub run_records: &'p [&'p str],
 }
 
 /// decree's own files as they were when the program started.
@@ -61,38 +48,32 @@ pub struct OwnFiles {
     files: Vec<HeldFile>,
     reserved: Vec<PathBuf>,
     reserved_unless_file: Vec<PathBuf>,
-    earlier_runs: EarlierRuns,
+    lasting: LastingFiles,
     absent: AbsentDirs,
     set_aside: PathBuf,
     tracker: HeldTracker,
-    /// Where finished messages are, of which there may be very many.
-    finished: PathBuf,
     paths: HashSet<PathBuf>,
-    /// How many more may be held open.
-    open_left: usize,
-    bytes: u64,
-    copied: u64,
-    spool: Spool,
+    room: HoldingRoom,
+    /// Whether edits to the queue do not stay.
+    has_failed: bool,
 }
 
 impl OwnFiles {
-    /// Holds the records of a run or checkpoint, settings, queue, tracker and checkpoints.
-    pub fn hold(layout: &Layout, protected: ProtectedDir<'_>) -> Result<Self> {
+    /// Holds the records of a run or checkpoint, settings, queue, tracker and checkpoints. `lasting` is what an earlier program was
+    /// protected from, or new.
+    pub fn hold(layout: &Layout, protected: ProtectedDir<'_>, lasting: LastingFiles) -> Result<Self> {
         let mut own = OwnFiles {
             dirs: HeldDirs::new(layout.root(), &layout.decree()),
             files: Vec::new(),
             reserved: protected.reserved,
             reserved_unless_file: protected.reserved_unless_file,
-            earlier_runs: EarlierRuns::list(layout, protected.dir),
+            lasting,
             absent: AbsentDirs::list(layout, protected.later_dirs),
             set_aside: protected.set_aside,
             tracker: HeldTracker::hold(layout)?,
-            finished: layout.done(),
             paths: HashSet::new(),
-            open_left: descriptors::raise_limit() / OPEN_PARTS,
-            bytes: 0,
-            copied: 0,
-            spool: Spool::new(layout.scratch()),
+            room: HoldingRoom::for_one(layout),
+            has_failed: false,
         };
         let waiting = [layout.waiting(), layout.waiting_dead(), layout.waiting_done()];
         let dirs = [layout.runs(), layout.checkpoints(), layout.store(), layout.scratch()];
@@ -111,26 +92,17 @@ impl OwnFiles {
                 own.hold_below(&path, &|_| Protection::Settings)?;
             }
         }
-        let record_or = |other: Protection| {
-            move |path: &Path| if (protected.is_record)(path) { Protection::Record } else { other }
+        let protection = |path: &Path| {
+            if (protected.is_record)(path) { Protection::Record } else { Protection::Presence }
         };
-        own.hold_below(&layout.inbox(), &record_or(Protection::Queue))?;
-        own.hold_below(protected.dir, &record_or(Protection::Presence))?;
-        own.hold_below(&layout.checkpoints(), &|_| Protection::Record)?;
-        while own.has_room()
-            && let Some(run) = own.earlier_runs.next_to_hold()
-        {
-            own.dirs.hold(&run);
-            for name in protected.run_records {
-                own.hold_file(run.join(name), Protection::Record)?;
-            }
-        }
+        own.hold_below(protected.dir, &protection)?;
+        own.lasting.refresh(layout, protected.dir)?;
         Ok(own)
     }
 
-    /// Whether the records of one more earlier run can be held without being copied.
-    fn has_room(&self) -> bool {
-        self.open_left > MAX_OPEN_OF_RUN || self.bytes < MAX_BYTES / 2
+    /// What stays held for the next program.
+    pub fn into_lasting(self) -> LastingFiles {
+        self.lasting
     }
 
     fn hold_below(&mut self, dir: &Path, protection: &dyn Fn(&Path) -> Protection) -> Result<()> {
@@ -143,36 +115,9 @@ impl OwnFiles {
     }
 
     fn hold_file(&mut self, path: PathBuf, protection: Protection) -> Result<()> {
-        if !self.paths.insert(path.clone()) {
-            return Ok(());
+        if self.paths.insert(path.clone()) {
+            self.files.extend(self.room.hold(path, protection, false)?);
         }
-        let file = match untrusted::open(&path) {
-            Err(error) if is_out_of_reach(&error) => return Ok(()),
-            result => result.at("read", &path)?,
-        };
-        let length = file.metadata().at("read", &path)?.len();
-        // An open file that is overwritten in place has no other copy.
-        let is_copied = protection == Protection::Queue
-            && path.parent() != Some(&self.finished)
-            && length <= MAX_COPIED - self.copied;
-        let hold = if length <= MAX_IN_MEMORY && self.bytes + length <= MAX_BYTES {
-            self.bytes += length;
-            Hold::InMemory
-        } else if is_copied {
-            self.copied += length;
-            Hold::Spool(&mut self.spool)
-        } else if self.open_left > 0 {
-            self.open_left -= 1;
-            Hold::Open
-        } else {
-            Hold::Spool(&mut self.spool)
-        };
-        let held = HeldFile::new(path, file, hold, protection).map_err(|error| {
-            error
-                .detail("one of decree's own files cannot be held, so it could not be restored if it were deleted")
-                .detail("nothing was started")
-        })?;
-        self.files.push(held);
         Ok(())
     }
 
@@ -187,9 +132,9 @@ impl OwnFiles {
 
     /// The same after a program that has failed: edited settings and messages are restored as well.
     pub fn repair_with_settings(&mut self) -> Result<RepairReport> {
-        let kinds = [Protection::Settings, Protection::Queue];
-        let files = self.files.iter_mut().filter(|held| kinds.contains(&held.protection));
-        files.for_each(|held| held.protection = Protection::Record);
+        let settings = self.files.iter_mut().filter(|held| held.protection == Protection::Settings);
+        settings.for_each(|held| held.protection = Protection::Record);
+        self.has_failed = true;
         self.repair()
     }
 
@@ -197,21 +142,14 @@ impl OwnFiles {
     pub fn repair_queue(&mut self) -> Result<RepairReport> {
         let (mut report, mut quarantine) = (RepairReport::default(), Quarantine::default());
         report.project = self.dirs.repair(&mut quarantine)?;
-        for held in self.files.iter_mut().filter(|held| held.protection == Protection::Queue) {
-            held.protection = Protection::Record;
-            let damage = held.repair(&mut quarantine);
-            held.protection = Protection::Queue;
-            report.add(held, damage?);
-        }
+        self.lasting.repair_queue(&self.paths, &mut quarantine, &mut report)?;
         report.set_aside = quarantine.finish(&self.set_aside)?;
         Ok(report)
     }
 
     /// The messages in the queue that a program edited, which stay so if it succeeded.
-    pub fn edited_queue(&self) -> RepairReport {
-        let is_edited = |held: &&HeldFile| held.protection == Protection::Queue && held.has_other_bytes();
-        let edited = self.files.iter().filter(is_edited).map(|held| held.path.clone()).collect();
-        RepairReport { edited, ..RepairReport::default() }
+    pub fn edited_queue(&mut self) -> RepairReport {
+        RepairReport { edited: self.lasting.edited_queue(&self.paths), ..RepairReport::default() }
     }
 
     /// Like [`OwnFiles::repair`], but leaves the tracker to the program.
@@ -220,12 +158,14 @@ impl OwnFiles {
         let mut quarantine = Quarantine::default();
         report.project = self.dirs.repair(&mut quarantine)?;
         // After a renamed `.decree/` is back, and before the records are.
-        (report.lost_runs, report.stripped_runs) = self.earlier_runs.take_gone();
+        self.lasting.repair_dirs(&mut quarantine, &mut report)?;
         for held in &mut self.files {
             let damage = held.repair(&mut quarantine)?;
             report.add(held, damage);
         }
-        self.absent.links()?.iter().try_for_each(|link| quarantine.take(link))?;
+        self.lasting.repair(&self.paths, self.has_failed, &mut quarantine, &mut report)?;
+        let links = self.lasting.new_links()?;
+        links.iter().chain(self.absent.links()).try_for_each(|link| quarantine.take(link))?;
         let is_held = |path: &Path| self.files.iter().any(|held| held.path == path);
         for path in self.reserved.iter().filter(|path| !is_held(path)) {
             quarantine.take(path)?;
@@ -261,7 +201,7 @@ impl HeldTracker {
         let (mut file, mut is_other) = (None, false);
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {
-                let open = untrusted::open(&path).at("read", &path)?;
+                let open = untrusted::open_with_metadata(&path).at("read", &path)?;
                 file = Some(HeldFile::new(path.clone(), open, Hold::InMemory, Protection::Tracker)?);
             }
             Ok(_) => is_other = true,
@@ -294,6 +234,7 @@ impl HeldTracker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::MAX_IN_MEMORY;
     use super::*;
 
     fn layout_with_run() -> (tempfile::TempDir, Layout, PathBuf, PathBuf) {
@@ -314,9 +255,8 @@ mod tests {
             reserved: Vec::new(),
             reserved_unless_file: Vec::new(),
             later_dirs: Vec::new(),
-            run_records: &["result.json"],
         };
-        OwnFiles::hold(layout, protected).unwrap()
+        OwnFiles::hold(layout, protected, LastingFiles::new(layout, &["result.json"])).unwrap()
     }
 
     #[test]

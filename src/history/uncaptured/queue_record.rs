@@ -3,13 +3,12 @@
 //! The tracker is small, so all of it is recorded. A person may have edited it since: lines that are gone are restored, and new ones stay.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, IoContext, Result};
 use crate::history::own_files::OwnFile;
-use crate::message::SecondNames;
 use crate::project::Layout;
 use crate::sanitize::one_line;
 
@@ -38,10 +37,9 @@ pub(super) struct QueueReport {
 }
 
 impl QueueRecord {
-    pub fn read(layout: &Layout) -> Result<QueueRecord> {
+    pub fn read(layout: &Layout, letters: Vec<PathBuf>) -> Result<QueueRecord> {
         let path = layout.tracker();
         let tracker = OwnFile::read(&path).at("read", &path)?.filter(|file| file.bytes.len() <= MAX_TRACKER);
-        let letters = SecondNames::letters(layout);
         let letters = letters.into_iter().filter_map(|path| path.into_os_string().into_string().ok());
         Ok(QueueRecord { tracker, letters: letters.collect() })
     }

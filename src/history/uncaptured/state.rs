@@ -53,12 +53,13 @@ pub struct HeldForRun {
 
 impl UncapturedState {
     /// Holds what the coverage names, and records what the next decree has to know of it if this one is killed. `id` is that of the run or
-    /// checkpoint. Called after the checkpoint is made and `running.json` or `guarding.json` is written, and before anything else runs.
+    /// checkpoint, `letters` are those that have second names. Called after the checkpoint is made and `running.json` or `guarding.json` is written, and before anything else runs.
     pub fn hold(
         layout: &Layout,
         workspace: &Workspace,
         manifest: &Manifest,
         id: &str,
+        letters: Vec<PathBuf>,
     ) -> Result<UncapturedState> {
         let (root, coverage) = (workspace.root(), &manifest.coverage);
         let secrets = Arc::new(HeldSecrets::hold(root, coverage));
@@ -71,7 +72,7 @@ impl UncapturedState {
         record.git_dirs = git_dirs.to_record(key, workspace.sensitive());
         record.entries = entries.to_record(root);
         record.settings = SettingsSnapshot::read(layout)?.to_record();
-        record.queue = QueueRecord::read(layout)?;
+        record.queue = QueueRecord::read(layout, letters)?;
         record.active = ActiveRecordCopy::read(layout);
         record.write(layout)?;
         Ok(UncapturedState {

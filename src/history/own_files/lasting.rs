@@ -1,0 +1,312 @@
+//! Files that stay from one program to the next: the queue, checkpoints, the records of earlier runs. There may be tens of thousands, so
+//! they are held once, and then only those are looked at of which the kernel reports that they may have changed.
+//!
+//! Nothing is held less than if it were held anew for each program. Where the kernel cannot report, every file is looked at, and one whose
+//! stamp is another one is read again.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::area::AreaListing;
+use super::earlier_runs::EarlierRuns;
+use super::held::{HeldDir, HeldFile, Protection};
+use super::quarantine::Quarantine;
+use super::repair_report::RepairReport;
+use super::room::HoldingRoom;
+use crate::checkpoint::checkpoint_dir::CheckpointDir;
+use crate::error::Result;
+use crate::fs::change_watch::{ChangeWatch, Changed};
+use crate::project::Layout;
+
+/// What a program may have changed.
+pub(super) struct Suspects<'s>(&'s Changed);
+
+impl Suspects<'_> {
+    /// Those of the known paths that may have changed, as they are in a directory that may have, sorted.
+    fn among<T>(&self, known: &BTreeMap<PathBuf, T>) -> Vec<PathBuf> {
+        match self.0 {
+            Changed::All => known.keys().cloned().collect(),
+            Changed::Paths(paths) => {
+                let below = paths.iter().flat_map(|path| at_or_below(known, path));
+                below.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+            }
+        }
+    }
+
+    /// Whether something at a path or directly in it may have changed.
+    pub fn includes_below(&self, path: &Path) -> bool {
+        match self.0 {
+            Changed::All => true,
+            Changed::Paths(paths) => {
+                paths.iter().any(|changed| changed == path || changed.parent() == Some(path))
+            }
+        }
+    }
+
+    /// The entries of a directory in which something may have changed, or `None` for all of them.
+    pub fn few_below(&self, dir: &Path) -> Option<HashSet<PathBuf>> {
+        let Changed::Paths(paths) = self.0 else { return None };
+        let entry =
+            |path: &PathBuf| path.ancestors().find(|above| above.parent() == Some(dir)).map(Path::to_owned);
+        (!paths.contains(dir)).then(|| paths.iter().filter_map(entry).collect())
+    }
+}
+
+/// The files, as they were when the program started.
+pub struct LastingFiles {
+    watch: ChangeWatch,
+    /// Whether they were held before.
+    is_known: bool,
+    held: BTreeMap<PathBuf, HeldFile>,
+    /// Parents before their children.
+    dirs: BTreeMap<PathBuf, HeldDir>,
+    runs: EarlierRuns,
+    room: HoldingRoom,
+    inbox: PathBuf,
+    /// Where finished messages are, of which there may be very many.
+    finished: PathBuf,
+    checkpoints: PathBuf,
+    runs_dir: PathBuf,
+    run_records: &'static [&'static str],
+}
+
+impl LastingFiles {
+    /// Holds nothing yet. `run_records` are the names of the files that reverting an earlier run, or applying it again, needs.
+    pub fn new(layout: &Layout, run_records: &'static [&'static str]) -> LastingFiles {
+        LastingFiles {
+            watch: ChangeWatch::blind(),
+            is_known: false,
+            held: BTreeMap::new(),
+            dirs: BTreeMap::new(),
+            runs: EarlierRuns::new(layout),
+            room: HoldingRoom::for_lasting(layout),
+            inbox: layout.inbox(),
+            finished: layout.done(),
+            checkpoints: layout.checkpoints(),
+            runs_dir: layout.runs(),
+            run_records,
+        }
+    }
+
+    /// Holds what is there now, before a program starts. `own` is the directory of its run, or of its checkpoint.
+    pub(super) fn refresh(&mut self, layout: &Layout, own: &Path) -> Result<()> {
+        if self.room.is_worn() {
+            *self = LastingFiles::new(layout, self.run_records);
+        }
+        match self.watch.take() {
+            Changed::Paths(paths) => {
+                let mut paths: Vec<PathBuf> = paths.into_iter().collect();
+                paths.sort();
+                for path in paths {
+                    self.hold_again(&path, own)?;
+                }
+            }
+            Changed::All => self.hold_all(layout, own)?,
+        }
+        self.hold_runs()?;
+        // It becomes an earlier one.
+        self.watch.note(own.to_owned());
+        self.is_known = true;
+        Ok(())
+    }
+
+    /// Looks at everything. A file whose stamp is the same is not read again.
+    fn hold_all(&mut self, layout: &Layout, own: &Path) -> Result<()> {
+        // To watch costs as much as to look once, so it begins with the second program.
+        self.watch = if self.is_known { ChangeWatch::start() } else { ChangeWatch::blind() };
+        self.dirs.clear();
+        let mut former = std::mem::take(&mut self.held);
+        for dir in [&self.inbox, &self.checkpoints, &self.runs_dir] {
+            self.watch.add_top(dir);
+        }
+        for dir in [self.inbox.clone(), self.checkpoints.clone()] {
+            self.hold_below(&dir, &mut former)?;
+        }
+        self.runs = EarlierRuns::list(layout, own, &mut |run| self.watch.add_dir(run));
+        while self.room.has_room_for_run()
+            && let Some(run) = self.runs.next_to_hold()
+        {
+            self.hold_run(&run, &mut former)?;
+        }
+        former.into_values().for_each(|held| self.room.release(held));
+        Ok(())
+    }
+
+    /// Looks at a path, and what is below it.
+    fn hold_again(&mut self, path: &Path, own: &Path) -> Result<()> {
+        if path == own || path.starts_with(own) && path.starts_with(&self.runs_dir) {
+            return Ok(());
+        }
+        let run = path.ancestors().find(|above| above.parent() == Some(&self.runs_dir)).map(Path::to_owned);
+        if let Some(run) = run {
+            return self.look_at_run(&run, path);
+        }
+        let is_skipped = |part: &std::ffi::OsStr| part == CheckpointDir::PREVIOUS;
+        if path.iter().any(is_skipped) && path.starts_with(&self.checkpoints) {
+            return Ok(());
+        }
+        let mut former = self.take_below(path);
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => self.hold_below(path, &mut former)?,
+            Ok(found) if found.is_file() => self.hold_file(path.to_owned(), &mut former)?,
+            _ => {}
+        }
+        former.into_values().for_each(|held| self.room.release(held));
+        Ok(())
+    }
+
+    fn look_at_run(&mut self, run: &Path, path: &Path) -> Result<()> {
+        self.runs.look_again(run);
+        if path == run && run.is_dir() && !run.is_symlink() {
+            self.watch.add_dir(run);
+        }
+        let mut former = self.take_below(run);
+        if self.runs.is_held(run) {
+            self.hold_run(run, &mut former)?;
+        }
+        former.into_values().for_each(|held| self.room.release(held));
+        Ok(())
+    }
+
+    /// Holds the records of the latest runs, and of no others.
+    fn hold_runs(&mut self) -> Result<()> {
+        while self.room.has_room_for_run()
+            && let Some(run) = self.runs.next_to_hold()
+        {
+            self.hold_run(&run, &mut BTreeMap::new())?;
+        }
+        while let Some(run) = self.runs.next_to_release() {
+            self.take_below(&run).into_values().for_each(|held| self.room.release(held));
+        }
+        Ok(())
+    }
+
+    fn hold_run(&mut self, run: &Path, former: &mut BTreeMap<PathBuf, HeldFile>) -> Result<()> {
+        self.dirs.extend(HeldDir::of(run).map(|dir| (run.to_owned(), dir)));
+        self.run_records.iter().try_for_each(|name| self.hold_file(run.join(name), former))
+    }
+
+    /// Takes what is held at a path and below it.
+    fn take_below(&mut self, path: &Path) -> BTreeMap<PathBuf, HeldFile> {
+        let dirs: Vec<PathBuf> = at_or_below(&self.dirs, path).cloned().collect();
+        dirs.iter().for_each(|dir| drop(self.dirs.remove(dir)));
+        let files: Vec<PathBuf> = at_or_below(&self.held, path).cloned().collect();
+        files.into_iter().filter_map(|file| self.held.remove_entry(&file)).collect()
+    }
+
+    fn hold_below(&mut self, dir: &Path, former: &mut BTreeMap<PathBuf, HeldFile>) -> Result<()> {
+        let mut listing = AreaListing::below(dir.to_owned(), Some(CheckpointDir::PREVIOUS))?;
+        if !self.watch.is_blind() {
+            // Listed again once they are watched: what came in between is in no report.
+            listing.dirs.iter().for_each(|dir| self.watch.add_dir(dir));
+            listing = AreaListing::below(dir.to_owned(), Some(CheckpointDir::PREVIOUS))?;
+            listing.dirs.iter().for_each(|dir| self.watch.add_dir(dir));
+        }
+        let dirs = listing.dirs.into_iter().filter_map(|dir| Some((dir.clone(), HeldDir::of(&dir)?)));
+        self.dirs.extend(dirs);
+        listing.files.into_iter().try_for_each(|file| self.hold_file(file, former))
+    }
+
+    /// Holds a file, as it was held before if its stamp is the same.
+    fn hold_file(&mut self, path: PathBuf, former: &mut BTreeMap<PathBuf, HeldFile>) -> Result<()> {
+        let known = former.remove(&path);
+        let is_same = |held: &HeldFile| path.symlink_metadata().is_ok_and(|found| held.is_certainly(&found));
+        let held = match known {
+            Some(held) if is_same(&held) => held,
+            known => {
+                if let Some(held) = known {
+                    self.room.release(held);
+                }
+                let is_queue = path.starts_with(&self.inbox);
+                let protection = if is_queue { Protection::Queue } else { Protection::Record };
+                let is_copied = is_queue && path.parent() != Some(&self.finished);
+                let Some(held) = self.room.hold(path.clone(), protection, is_copied)? else { return Ok(()) };
+                held
+            }
+        };
+        if !self.watch.is_blind() {
+            self.watch.add_file(&path);
+            // A change before it was watched is in no report, and may even be in no stamp.
+            if !path.symlink_metadata().is_ok_and(|found| held.is_certainly(&found)) {
+                self.watch.note(path.clone());
+            }
+        }
+        self.held.insert(path, held);
+        Ok(())
+    }
+
+    /// Restores directories, and forgets the runs that are gone.
+    pub(super) fn repair_dirs(
+        &mut self,
+        quarantine: &mut Quarantine,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let suspects = Suspects(self.watch.changed());
+        for path in suspects.among(&self.dirs) {
+            self.dirs[&path].repair(quarantine)?;
+        }
+        (report.lost_runs, report.stripped_runs) = self.runs.take_gone(&suspects);
+        Ok(())
+    }
+
+    /// Restores files, except those that are held in another way. With `every_byte`, edited messages are restored as well.
+    pub(super) fn repair(
+        &mut self,
+        except: &HashSet<PathBuf>,
+        every_byte: bool,
+        quarantine: &mut Quarantine,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        for path in self.suspected(except) {
+            let Some(held) = self.held.get_mut(&path) else { continue };
+            let protection = held.protection;
+            if every_byte && protection == Protection::Queue {
+                held.protection = Protection::Record;
+            }
+            let damage = held.repair(quarantine);
+            held.protection = protection;
+            report.add(held, damage?);
+        }
+        Ok(())
+    }
+
+    /// Restores every byte of the messages, after everything else was restored.
+    pub(super) fn repair_queue(
+        &mut self,
+        except: &HashSet<PathBuf>,
+        quarantine: &mut Quarantine,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let mut except = except.clone();
+        except.extend(self.suspected(&except).into_iter().filter(|path| !path.starts_with(&self.inbox)));
+        self.repair(&except, true, quarantine, report)
+    }
+
+    /// The messages that have other bytes.
+    pub(super) fn edited_queue(&mut self, except: &HashSet<PathBuf>) -> Vec<PathBuf> {
+        let mut edited = self.suspected(except);
+        edited.retain(|path| {
+            let held = &self.held[path];
+            held.protection == Protection::Queue && held.has_other_bytes()
+        });
+        edited
+    }
+
+    /// New links in the place of runs.
+    pub(super) fn new_links(&mut self) -> Result<Vec<PathBuf>> {
+        self.runs.new_links(&Suspects(self.watch.changed()))
+    }
+
+    /// The files that a program may have changed, sorted.
+    fn suspected(&mut self, except: &HashSet<PathBuf>) -> Vec<PathBuf> {
+        let mut suspected = Suspects(self.watch.changed()).among(&self.held);
+        suspected.retain(|path| !except.contains(path));
+        suspected
+    }
+}
+
+/// The known paths that are `path` or below it.
+fn at_or_below<'k, T>(known: &'k BTreeMap<PathBuf, T>, path: &'k Path) -> impl Iterator<Item = &'k PathBuf> {
+    let from = (std::ops::Bound::Included(path), std::ops::Bound::Unbounded);
+    known.range::<Path, _>(from).map(|(known, _)| known).take_while(move |known| known.starts_with(path))
+}
