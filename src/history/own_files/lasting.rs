@@ -4,7 +4,7 @@
 //! Nothing is held less than if it were held anew for each program. Where the kernel cannot report, every file is looked at, and one whose
 //! stamp is another one is read again.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::area::AreaListing;
@@ -13,44 +13,11 @@ use super::held::{HeldDir, HeldFile, Protection};
 use super::quarantine::Quarantine;
 use super::repair_report::RepairReport;
 use super::room::HoldingRoom;
+use super::suspects::{Suspects, at_or_below};
 use crate::checkpoint::checkpoint_dir::CheckpointDir;
 use crate::error::Result;
 use crate::fs::change_watch::{ChangeWatch, Changed};
 use crate::project::Layout;
-
-/// What a program may have changed.
-pub(super) struct Suspects<'s>(&'s Changed);
-
-impl Suspects<'_> {
-    /// Those of the known paths that may have changed, as they are in a directory that may have, sorted.
-    fn among<T>(&self, known: &BTreeMap<PathBuf, T>) -> Vec<PathBuf> {
-        match self.0 {
-            Changed::All => known.keys().cloned().collect(),
-            Changed::Paths(paths) => {
-                let below = paths.iter().flat_map(|path| at_or_below(known, path));
-                below.cloned().collect::<BTreeSet<_>>().into_iter().collect()
-            }
-        }
-    }
-
-    /// Whether something at a path or directly in it may have changed.
-    pub fn includes_below(&self, path: &Path) -> bool {
-        match self.0 {
-            Changed::All => true,
-            Changed::Paths(paths) => {
-                paths.iter().any(|changed| changed == path || changed.parent() == Some(path))
-            }
-        }
-    }
-
-    /// The entries of a directory in which something may have changed, or `None` for all of them.
-    pub fn few_below(&self, dir: &Path) -> Option<HashSet<PathBuf>> {
-        let Changed::Paths(paths) = self.0 else { return None };
-        let entry =
-            |path: &PathBuf| path.ancestors().find(|above| above.parent() == Some(dir)).map(Path::to_owned);
-        (!paths.contains(dir)).then(|| paths.iter().filter_map(entry).collect())
-    }
-}
 
 /// The files, as they were when the program started.
 pub struct LastingFiles {
@@ -241,7 +208,7 @@ impl LastingFiles {
         quarantine: &mut Quarantine,
         report: &mut RepairReport,
     ) -> Result<()> {
-        let suspects = Suspects(self.watch.changed());
+        let suspects = Suspects::of(self.watch.changed());
         for path in suspects.among(&self.dirs) {
             self.dirs[&path].repair(quarantine)?;
         }
@@ -294,19 +261,13 @@ impl LastingFiles {
 
     /// New links in the place of runs.
     pub(super) fn new_links(&mut self) -> Result<Vec<PathBuf>> {
-        self.runs.new_links(&Suspects(self.watch.changed()))
+        self.runs.new_links(&Suspects::of(self.watch.changed()))
     }
 
     /// The files that a program may have changed, sorted.
     fn suspected(&mut self, except: &HashSet<PathBuf>) -> Vec<PathBuf> {
-        let mut suspected = Suspects(self.watch.changed()).among(&self.held);
+        let mut suspected = Suspects::of(self.watch.changed()).among(&self.held);
         suspected.retain(|path| !except.contains(path));
         suspected
     }
-}
-
-/// The known paths that are `path` or below it.
-fn at_or_below<'k, T>(known: &'k BTreeMap<PathBuf, T>, path: &'k Path) -> impl Iterator<Item = &'k PathBuf> {
-    let from = (std::ops::Bound::Included(path), std::ops::Bound::Unbounded);
-    known.range::<Path, _>(from).map(|(known, _)| known).take_while(move |known| known.starts_with(path))
 }

@@ -21,6 +21,7 @@ mod quarantine;
 mod repair_report;
 mod restore;
 mod room;
+mod suspects;
 
 pub use area::{Area, OwnFile, key_of, path_of_key};
 pub use lasting::LastingFiles;
