@@ -2,8 +2,8 @@
 //!
 //! No change by a program on this machine is overlooked. Files are watched by inode, so a write under another name counts. A write needs an
 //! open file, and opening is reported, so a write through a mapping counts. Where reports may be incomplete, everything counts as changed: on
-//! a file system that other machines or layers write to, beyond the limit on watches, after reports were dropped, and after a watched
-//! directory was moved or deleted.
+//! a file system that other machines or layers write to, beyond the limit on watches, after reports were dropped, after a watched
+//! directory was moved or deleted, and after anything was mounted or unmounted, which is reported for no file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -39,6 +39,8 @@ pub struct ChangeWatch {
     paths: HashMap<i32, Vec<PathBuf>>,
     /// Directories that nothing above them reports on, by inode and device.
     tops: Vec<(PathBuf, (u64, u64))>,
+    /// What was mounted when this began to watch.
+    mounts: Vec<u8>,
     changed: Changed,
 }
 
@@ -47,8 +49,9 @@ impl ChangeWatch {
     pub fn start() -> ChangeWatch {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
         let changed = Changed::Paths(HashSet::new());
-        let mut watch = ChangeWatch { inotify, paths: HashMap::new(), tops: Vec::new(), changed };
-        if watch.inotify.is_none() {
+        let mounts = mounts();
+        let mut watch = ChangeWatch { inotify, paths: HashMap::new(), tops: Vec::new(), mounts, changed };
+        if watch.inotify.is_none() || watch.mounts.is_empty() {
             watch.give_up();
         }
         watch
@@ -56,7 +59,8 @@ impl ChangeWatch {
 
     /// One that reports that everything changed.
     pub fn blind() -> ChangeWatch {
-        ChangeWatch { inotify: None, paths: HashMap::new(), tops: Vec::new(), changed: Changed::All }
+        let (paths, tops, mounts) = (HashMap::new(), Vec::new(), Vec::new());
+        ChangeWatch { inotify: None, paths, tops, mounts, changed: Changed::All }
     }
 
     /// Watches the entries of a directory whose parent is not watched.
@@ -127,7 +131,7 @@ impl ChangeWatch {
         let is_same = |(dir, inode): &(PathBuf, (u64, u64))| {
             dir.symlink_metadata().is_ok_and(|found| (found.dev(), found.ino()) == *inode)
         };
-        if !self.tops.iter().all(is_same) {
+        if !self.tops.iter().all(is_same) || !self.is_blind() && mounts() != self.mounts {
             self.changed = Changed::All;
         }
         &self.changed
@@ -171,6 +175,11 @@ impl ChangeWatch {
             }
         }
     }
+}
+
+/// What is mounted where; empty if that cannot be known.
+fn mounts() -> Vec<u8> {
+    std::fs::read("/proc/self/mountinfo").unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -236,6 +245,23 @@ mod tests {
         fs::create_dir(&top).unwrap();
         assert_eq!(watch.take(), Changed::All);
         assert_eq!(ChangeWatch::blind().take(), Changed::All);
+    }
+
+    #[test]
+    fn all_counts_as_changed_if_something_is_mounted() {
+        let (_dir, top, mut watch) = watched();
+        let target = top.join("a");
+        let run = |program: &str, args: &[&std::ffi::OsStr]| {
+            let output = std::process::Command::new(program).args(args).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        // Only root may.
+        let is_mounted = run("mount", &["--bind".as_ref(), top.join("b").as_ref(), target.as_ref()]);
+        let changed = watch.take();
+        if is_mounted {
+            assert!(run("umount", &[target.as_ref()]));
+            assert_eq!(changed, Changed::All);
+        }
     }
 
     #[test]
