@@ -4,13 +4,13 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::second_names::SecondNames;
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::quote;
-use crate::error::Result;
 use crate::fs::{FileStamp, atomic, untrusted};
 use crate::project::Layout;
 
@@ -27,7 +27,7 @@ struct ListFile {
 /// The names, as a process knows them that works on the messages.
 #[derive(Default)]
 pub struct WaitingList {
-    listed: HashSet<OsString>,
+    listed: Arc<HashSet<OsString>>,
     hash: Option<ContentHash>,
     /// What the kernel said of the file when it was written.
     stamp: Option<FileStamp>,
@@ -36,7 +36,7 @@ pub struct WaitingList {
 }
 
 /// The names, as `running.json` has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WaitingNames {
     /// All of them; or, with `inbox_list`, those that the list has not.
     #[serde(default)]
@@ -47,6 +47,9 @@ pub struct WaitingNames {
     /// Those that the list has, and that waited no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inbox_gone: Vec<String>,
+    /// The names in the list, for the process that wrote it: a routine may delete the file.
+    #[serde(skip)]
+    listed: Option<Arc<HashSet<OsString>>>,
 }
 
 impl WaitingList {
@@ -60,26 +63,30 @@ impl WaitingList {
         }
     }
 
-    /// Writes the list again if it differs too much, or another one is there.
-    pub(super) fn write(&mut self, layout: &Layout) -> Result<()> {
+    /// Writes the list again if it differs too much, or another one is there. If it cannot be written, as something else has its name,
+    /// `running.json` has all names.
+    pub(super) fn write(&mut self, layout: &Layout) {
         let differ = self.added.len() + self.gone.len();
         let path = layout.waiting_list();
         let stamp = || path.symlink_metadata().ok().map(|found| FileStamp::of(&found));
         let is_there = self.hash.is_none() || self.stamp == stamp();
         if differ <= MAX_DIFFERENT && is_there {
-            return Ok(());
+            return;
         }
-        self.listed.extend(std::mem::take(&mut self.added));
+        let listed = Arc::make_mut(&mut self.listed);
+        listed.extend(std::mem::take(&mut self.added));
         for file in std::mem::take(&mut self.gone) {
-            self.listed.remove(&file);
+            listed.remove(&file);
         }
         let mut files: Vec<String> = self.listed.iter().map(text).collect();
         files.sort();
         let list = serde_json::to_vec(&ListFile { version: VERSION, files }).expect("plain data");
+        if atomic::write(&path, &list).is_err() {
+            *self = WaitingList { added: self.listed.iter().cloned().collect(), ..WaitingList::default() };
+            return;
+        }
         self.hash = Some(ContentHash::of(&list));
-        atomic::write(&path, &list)?;
         self.stamp = stamp();
-        Ok(())
     }
 
     /// What `running.json` says of them.
@@ -88,6 +95,7 @@ impl WaitingList {
             inbox: self.added.iter().map(text).collect(),
             inbox_list: self.hash.map(|hash| hash.to_string()),
             inbox_gone: self.gone.iter().map(text).collect(),
+            listed: self.hash.map(|_| Arc::clone(&self.listed)),
         }
     }
 }
@@ -100,9 +108,10 @@ impl WaitingNames {
 
     /// All of them. If the list is another one, or gone, those that still have a second name.
     pub fn read(&self, layout: &Layout) -> HashSet<OsString> {
-        let listed = match &self.inbox_list {
-            None => HashSet::new(),
-            Some(hash) => {
+        let listed = match (&self.listed, &self.inbox_list) {
+            (Some(listed), _) => HashSet::clone(listed),
+            (None, None) => HashSet::new(),
+            (None, Some(hash)) => {
                 read_list(layout, hash).unwrap_or_else(|| SecondNames::of(layout).all().into_iter().collect())
             }
         };
@@ -148,6 +157,11 @@ mod tests {
         (dir, layout)
     }
 
+    /// What the next process reads.
+    fn reread(list: &WaitingList) -> WaitingNames {
+        serde_json::from_str(&serde_json::to_string(&list.names()).unwrap()).unwrap()
+    }
+
     fn file(n: usize) -> OsString {
         OsString::from_vec(format!("{n}-\u{fe}\".md").into_bytes().into_iter().chain([0xff]).collect())
     }
@@ -162,13 +176,13 @@ mod tests {
                 list.note(&file(n / 2), false);
             }
             if n % 100 == 7 {
-                list.write(&layout).unwrap();
+                list.write(&layout);
                 let waits = |k: &usize| !(0..=n).any(|m| m % 3 == 0 && m / 2 == *k);
                 let expected: HashSet<OsString> = (0..=n).filter(waits).map(file).collect();
                 let names = list.names();
                 assert_eq!(names.read(&layout), expected, "{n}");
                 let text = serde_json::to_string(&names).unwrap();
-                assert_eq!(serde_json::from_str::<WaitingNames>(&text).unwrap(), names);
+                assert_eq!(reread(&list).read(&layout), expected, "{n}");
                 assert!(text.len() < 20_000, "{}", text.len());
             }
         }
@@ -180,13 +194,33 @@ mod tests {
         let (_dir, layout) = layout();
         let mut list = WaitingList::default();
         (0..300).for_each(|n| list.note(&file(n), true));
-        list.write(&layout).unwrap();
+        list.write(&layout);
         for damage in [&b"{}"[..], b""] {
             fs::write(layout.waiting_list(), damage).unwrap();
-            let names = list.names();
+            let names = reread(&list);
             assert!(names.lack_list(&layout) && names.read(&layout).is_empty());
-            list.write(&layout).unwrap();
+            // The process that wrote it needs no file.
             assert_eq!(list.names().read(&layout).len(), 300);
+            list.write(&layout);
+            assert_eq!(reread(&list).read(&layout).len(), 300);
         }
+    }
+
+    #[test]
+    fn names_that_cannot_be_listed_are_in_the_record_of_the_run() {
+        let (_dir, layout) = layout();
+        let mut list = WaitingList::default();
+        (0..300).for_each(|n| list.note(&file(n), true));
+        list.write(&layout);
+        fs::remove_file(layout.waiting_list()).unwrap();
+        fs::create_dir(layout.waiting_list()).unwrap();
+        list.note(&file(0), false);
+        list.write(&layout);
+        assert!(!reread(&list).needs_list());
+        assert_eq!(reread(&list).read(&layout).len(), 299);
+        fs::remove_dir(layout.waiting_list()).unwrap();
+        list.write(&layout);
+        assert!(reread(&list).needs_list());
+        assert_eq!(reread(&list).read(&layout).len(), 299);
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn run(batch: &mut ActiveBatch<'_>, job: &Prepared) -> Result<Message
     let (message, name) = (&job.message, job.message.name());
     batch.queue.refresh()?;
     batch.queue.update_second_names();
-    let waiting = batch.queue.write_list()?;
+    let waiting = batch.queue.write_list();
     let active = ActiveRun::new(batch.context.layout, &message.id, &message.file, waiting);
     active.dir.begin()?;
     // Of an earlier run. What a routine put there instead is moved away after the next attempt.
