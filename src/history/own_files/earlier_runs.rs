@@ -80,6 +80,22 @@ impl EarlierRuns {
         Some(next)
     }
 
+    /// Takes a run whose records are held although those of a later one are not.
+    pub fn next_to_replace(&mut self) -> Option<PathBuf> {
+        if self.others.last() <= self.held.first() {
+            return None;
+        }
+        let first = self.held.pop_first()?;
+        self.others.insert(first.clone());
+        Some(first)
+    }
+
+    /// The run is not an earlier one any more.
+    pub fn forget(&mut self, run: &Path) {
+        self.held.remove(run);
+        self.others.remove(run);
+    }
+
     /// Takes a run whose records are held and need not be any more, as there are later ones.
     pub fn next_to_release(&mut self) -> Option<PathBuf> {
         if self.held.len() <= MAX_EARLIER_RUNS {

@@ -70,8 +70,9 @@ impl LastingFiles {
             }
             Changed::All => self.hold_all(layout, own)?,
         }
+        // It may have been an earlier one, and becomes one again.
+        self.forget_run(own);
         self.hold_runs()?;
-        // It becomes an earlier one.
         self.watch.note(own.to_owned());
         self.is_known = true;
         Ok(())
@@ -101,15 +102,17 @@ impl LastingFiles {
 
     /// Looks at a path, and what is below it.
     fn hold_again(&mut self, path: &Path, own: &Path) -> Result<()> {
-        if path == own || path.starts_with(own) && path.starts_with(&self.runs_dir) {
+        // What it names is reported for itself, and it is held like `.decree/` itself.
+        let is_runs_dir = path == self.runs_dir;
+        if is_runs_dir || path == own || path.starts_with(own) && path.starts_with(&self.runs_dir) {
             return Ok(());
         }
         let run = path.ancestors().find(|above| above.parent() == Some(&self.runs_dir)).map(Path::to_owned);
         if let Some(run) = run {
             return self.look_at_run(&run, path);
         }
-        let is_skipped = |part: &std::ffi::OsStr| part == CheckpointDir::PREVIOUS;
-        if path.iter().any(is_skipped) && path.starts_with(&self.checkpoints) {
+        let mut below = path.strip_prefix(&self.checkpoints).into_iter().flatten();
+        if below.any(|part| part == CheckpointDir::PREVIOUS) {
             return Ok(());
         }
         let mut former = self.take_below(path);
@@ -120,6 +123,14 @@ impl LastingFiles {
         }
         former.into_values().for_each(|held| self.room.release(held));
         Ok(())
+    }
+
+    /// Holds nothing of a run any more.
+    fn forget_run(&mut self, run: &Path) {
+        if run.parent() == Some(&self.runs_dir) {
+            self.runs.forget(run);
+            self.take_below(run).into_values().for_each(|held| self.room.release(held));
+        }
     }
 
     fn look_at_run(&mut self, run: &Path, path: &Path) -> Result<()> {
@@ -137,9 +148,17 @@ impl LastingFiles {
 
     /// Holds the records of the latest runs, and of no others.
     fn hold_runs(&mut self) -> Result<()> {
-        while self.room.has_room_for_run()
-            && let Some(run) = self.runs.next_to_hold()
-        {
+        loop {
+            // The latest ones rather than those before them.
+            while !self.room.has_room_for_run()
+                && let Some(run) = self.runs.next_to_replace()
+            {
+                self.take_below(&run).into_values().for_each(|held| self.room.release(held));
+            }
+            if !self.room.has_room_for_run() {
+                break;
+            }
+            let Some(run) = self.runs.next_to_hold() else { break };
             self.hold_run(&run, &mut BTreeMap::new())?;
         }
         while let Some(run) = self.runs.next_to_release() {
@@ -186,7 +205,8 @@ impl LastingFiles {
                 }
                 let is_queue = path.starts_with(&self.inbox);
                 let protection = if is_queue { Protection::Queue } else { Protection::Record };
-                let is_copied = is_queue && path.parent() != Some(&self.finished);
+                // What came later may find no room in memory, and no older file gives way to it.
+                let is_copied = self.is_known || is_queue && path.parent() != Some(&self.finished);
                 let Some(held) = self.room.hold(path.clone(), protection, is_copied)? else { return Ok(()) };
                 held
             }
@@ -269,5 +289,113 @@ impl LastingFiles {
         let mut suspected = Suspects::of(self.watch.changed()).among(&self.held);
         suspected.retain(|path| !except.contains(path));
         suspected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const RECORDS: &[&str] = &["manifest.json", "result.json"];
+
+    fn project() -> (tempfile::TempDir, Layout, LastingFiles) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().join(CheckpointDir::PREVIOUS));
+        for dir in [layout.runs(), layout.done(), layout.checkpoints()] {
+            fs::create_dir_all(dir).unwrap();
+        }
+        let lasting = LastingFiles::new(&layout, RECORDS);
+        (dir, layout, lasting)
+    }
+
+    fn run(layout: &Layout, n: u32) -> PathBuf {
+        let run = layout.runs().join(format!("20250225143200{n:02}-0"));
+        fs::create_dir_all(&run).unwrap();
+        RECORDS.iter().for_each(|name| fs::write(run.join(name), "x".repeat(50)).unwrap());
+        fs::write(run.join("routine.log"), "log").unwrap();
+        run
+    }
+
+    #[test]
+    fn the_latest_runs_are_held_however_little_room_there_is() {
+        let (_dir, layout, mut lasting) = project();
+        lasting.room = HoldingRoom::of_size(&layout, 8, 1_000);
+        (0..9).for_each(|n| drop(run(&layout, n)));
+        for n in 9..20 {
+            let own = run(&layout, n);
+            lasting.refresh(&layout, &own).unwrap();
+            assert!(!lasting.runs.is_held(&own));
+            let before = layout.runs().join(format!("20250225143200{:02}-0", n - 1));
+            assert!(
+                lasting.runs.is_held(&before) && lasting.held.contains_key(&before.join(RECORDS[0])),
+                "{n}"
+            );
+        }
+        assert!(lasting.held.len() < 2 * 9);
+    }
+
+    #[test]
+    fn what_comes_later_is_copied_if_there_is_no_room_in_memory() {
+        let (_dir, layout, mut lasting) = project();
+        lasting.room = HoldingRoom::of_size(&layout, 100, 60);
+        let own = run(&layout, 9);
+        (0..3).for_each(|n| drop(run(&layout, n)));
+        lasting.refresh(&layout, &own).unwrap();
+        let is_open = |lasting: &LastingFiles, path: &Path| lasting.held[path].room().2 == 1;
+        let letter = layout.done().join("a.md");
+        fs::write(&letter, "y".repeat(50)).unwrap();
+        lasting.refresh(&layout, &run(&layout, 10)).unwrap();
+        assert!(!is_open(&lasting, &letter) && !is_open(&lasting, &own.join(RECORDS[0])));
+    }
+
+    #[test]
+    fn a_run_that_begins_again_is_no_earlier_one() {
+        let (_dir, layout, mut lasting) = project();
+        let (first, second) = (run(&layout, 1), run(&layout, 2));
+        for own in [&second, &second, &first] {
+            lasting.refresh(&layout, own).unwrap();
+            assert!(!lasting.runs.is_held(own) && !lasting.held.contains_key(&own.join(RECORDS[1])));
+        }
+        assert!(lasting.runs.is_held(&second));
+    }
+
+    #[test]
+    fn a_changed_mode_of_the_directory_of_runs_holds_no_more_of_them() {
+        let (_dir, layout, mut lasting) = project();
+        let (earlier, own) = (run(&layout, 1), run(&layout, 2));
+        lasting.refresh(&layout, &own).unwrap();
+        lasting.refresh(&layout, &own).unwrap();
+        fs::File::open(layout.runs()).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        lasting.refresh(&layout, &own).unwrap();
+        assert!(lasting.held.contains_key(&earlier.join(RECORDS[1])));
+        assert!(!lasting.held.contains_key(&earlier.join("routine.log")));
+    }
+
+    #[test]
+    fn checkpoints_stay_watched_whatever_the_project_is_called() {
+        let (_dir, layout, mut lasting) = project();
+        let file = layout.checkpoints().join("chk/manifest.json");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "one").unwrap();
+        let own = run(&layout, 1);
+        for _ in 0..2 {
+            lasting.refresh(&layout, &own).unwrap();
+        }
+        fs::remove_dir_all(file.parent().unwrap()).unwrap();
+        let set_aside = own.join("set-aside");
+        let repair = |lasting: &mut LastingFiles| {
+            let (mut quarantine, mut report) = (Quarantine::default(), RepairReport::default());
+            lasting.repair_dirs(&mut quarantine, &mut report).unwrap();
+            lasting.repair(&HashSet::new(), false, &mut quarantine, &mut report).unwrap();
+            quarantine.finish(&set_aside).unwrap();
+        };
+        repair(&mut lasting);
+        lasting.refresh(&layout, &own).unwrap();
+        lasting.refresh(&layout, &own).unwrap();
+        fs::remove_file(&file).unwrap();
+        repair(&mut lasting);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "one");
     }
 }

@@ -142,6 +142,7 @@ impl OwnFiles {
     pub fn repair_queue(&mut self) -> Result<RepairReport> {
         let (mut report, mut quarantine) = (RepairReport::default(), Quarantine::default());
         report.project = self.dirs.repair(&mut quarantine)?;
+        self.lasting.repair_dirs(&mut quarantine, &mut report)?;
         self.lasting.repair_queue(&self.paths, &mut quarantine, &mut report)?;
         report.set_aside = quarantine.finish(&self.set_aside)?;
         Ok(report)

@@ -56,6 +56,12 @@ impl HoldingRoom {
         }
     }
 
+    /// Room of this size.
+    #[cfg(test)]
+    pub fn of_size(layout: &Layout, open_left: usize, max_bytes: u64) -> HoldingRoom {
+        HoldingRoom { open_left, max_bytes, ..HoldingRoom::of_parts(layout, 1) }
+    }
+
     /// Whether the records of one more earlier run can be held without being copied.
     pub fn has_room_for_run(&self) -> bool {
         self.open_left > MAX_OPEN_OF_RUN || self.bytes < self.max_bytes / 2
