@@ -16,12 +16,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
+use super::local;
+
 /// More are not watched: the kernel keeps every watched inode in memory, and its limit is for all programs of a user.
 const MAX_WATCHES: usize = 60_000;
-
-/// Local file systems, on which every change goes through this kernel: ext, XFS, Btrfs, tmpfs, F2FS, ZFS, bcachefs.
-const REPORTING: [u64; 7] =
-    [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E];
 
 /// What may have changed.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,7 +64,7 @@ impl ChangeWatch {
     /// Watches the entries of a directory whose parent is not watched.
     pub fn add_top(&mut self, dir: &Path) {
         let found = dir.symlink_metadata();
-        let reports = rustix::fs::statfs(dir).is_ok_and(|fs| REPORTING.contains(&fs.f_type.unsigned_abs()));
+        let reports = local::is_local(dir);
         match found {
             Ok(found) if found.is_dir() && reports => {
                 self.tops.push((dir.to_owned(), (found.dev(), found.ino())));
@@ -78,6 +76,11 @@ impl ChangeWatch {
 
     /// Watches which names a directory has. What is in it is to be listed after that.
     pub fn add_dir(&mut self, dir: &Path) {
+        // On another file system, which may be one that other machines write to.
+        let device = dir.symlink_metadata().map(|found| found.dev());
+        if device.is_ok_and(|device| !self.tops.iter().any(|(_, (of_top, _))| *of_top == device)) {
+            return self.give_up();
+        }
         let names = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
         let itself = WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         self.add(dir, names | itself | WatchFlags::ONLYDIR);

@@ -27,6 +27,8 @@ use crate::fs::{FileStamp, random_hex, untrusted};
 pub(super) const MAX_ATTEMPTS: usize = 10;
 /// How many decompressed frames are kept, of 512 KiB at most.
 const MAX_RECENT_FRAMES: usize = 8;
+/// How many bytes of indexes are kept for the next time that the packs are opened. Those of large packs are read faster than found.
+const MAX_KNOWN_INDEXES: usize = 16 << 20;
 /// Marks a store that other projects use, too: no project sees all checkpoints that need its content.
 const SHARED: &str = "shared";
 const SHARED_TEXT: &[u8] =
@@ -335,7 +337,7 @@ impl Store {
         found.sort_by_key(|(found, _)| std::cmp::Reverse(found.as_ref().map_or(0, fs::Metadata::len)));
         let mut packs = Packs::default();
         let mut known = std::mem::take(&mut *self.lock_indexes());
-        let mut indexes = HashMap::with_capacity(found.len());
+        let (mut indexes, mut kept) = (HashMap::with_capacity(found.len()), 0);
         for (found, path) in found {
             let stamp = found.as_ref().map(FileStamp::of);
             let opened = match known.remove(&path).filter(|(of, _)| Some(*of) == stamp) {
@@ -355,7 +357,9 @@ impl Store {
                 Ok((index, file)) => (index, RefCell::new(file)),
             };
             // A stamp that a later write may leave as it is says nothing.
-            if let Some(settled) = found.as_ref().and_then(FileStamp::if_settled) {
+            let settled = found.as_ref().and_then(FileStamp::if_settled);
+            if let Some(settled) = settled.filter(|_| kept + index.bytes() <= MAX_KNOWN_INDEXES) {
+                kept += index.bytes();
                 indexes.insert(path.clone(), (settled, Arc::clone(&index)));
             }
             let file = || match file.take() {

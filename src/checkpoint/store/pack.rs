@@ -187,6 +187,11 @@ impl PackIndex {
         ContentHash::of(&self.bytes)
     }
 
+    /// Its size in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + self.frames.len() * size_of::<Frame>()
+    }
+
     /// Whether every content is within the frames.
     pub fn is_well_formed(&self) -> bool {
         self.weigh(|_| true).is_some()
