@@ -15,7 +15,6 @@ use super::quote;
 use super::root::Root;
 use super::secret_copies::withhold_copies;
 use super::secret_stamp::SecretStamp;
-use super::stat_cache::StatCache;
 use super::tree::{Entry, Tree, combined_hash};
 use super::unlocked_dirs::UnlockedDirs;
 use super::walk::{Baseline, Walk, WalkInput};
@@ -113,7 +112,7 @@ impl Changes<'_> {
 impl Workspace {
     /// Walks the tree and returns where it differs from `manifest`.
     pub fn compare(&self, manifest: &Manifest, progress: &dyn Progress) -> Result<Changes<'_>> {
-        let cache = StatCache::load(&self.cache_path);
+        let cache = self.cache.load();
         let Manifest { tree, rules, coverage, has_attributes, .. } = manifest;
         let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
         let mut walk =
@@ -157,7 +156,7 @@ impl Workspace {
 
     /// Every likely secret that is in the tree now, sorted: only names are read.
     pub fn likely_secrets(&self, manifest: &Manifest) -> Result<Vec<TreePath>> {
-        let cache = StatCache::load(&self.cache_path);
+        let cache = self.cache.load();
         let Manifest { tree, rules, coverage, .. } = manifest;
         let baseline = Some(Baseline { tree, rules: rules.by_dir(), coverage });
         let mut walk = WalkInput { baseline, ..self.walk_input(&cache) }.walk()?;
@@ -167,7 +166,7 @@ impl Workspace {
 
     /// The likely secrets that a checkpoint of the present would leave out, sorted, also those at paths of `touched` that are ignored.
     pub fn secrets_left_out(&self, touched: &Tree) -> Result<Vec<TreePath>> {
-        let cache = StatCache::load(&self.cache_path);
+        let cache = self.cache.load();
         let mut walk =
             WalkInput { despite_rules: Some(touched), forced: true, ..self.walk_input(&cache) }.walk()?;
         drop(UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked)));

@@ -15,6 +15,7 @@
 //! checked when the walk enters it.
 
 mod encoding;
+mod file;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -22,6 +23,8 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+pub use file::CacheFile;
 
 use encoding::{Decoder, encode, encode_stat, tag_is_dir};
 
@@ -31,7 +34,6 @@ use super::root::PathKind;
 use super::store::PackStamp;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::AtomicFile;
-use crate::fs::untrusted;
 
 const HEADER: &[u8; 8] = b"DCRstat\x04";
 /// The same without what directories were when they were listed.
@@ -48,6 +50,11 @@ const MAX_READ: u64 = 16 << 20;
 pub struct Time(i64);
 
 impl Time {
+    /// From seconds and nanoseconds.
+    pub fn of((seconds, nanos): (i64, i64)) -> Self {
+        Time(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
+    }
+
     pub fn nanos(self) -> i64 {
         self.0
     }
@@ -70,12 +77,10 @@ impl Stat {
     // The fields have other types on other architectures.
     #[allow(clippy::unnecessary_cast)]
     pub fn of(stat: &rustix::fs::Stat) -> Self {
-        let time =
-            |seconds: i64, nanos: u64| Time(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos as i64));
         Stat {
             size: stat.st_size as u64,
-            mtime: time(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
-            ctime: time(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+            mtime: Time::of((stat.st_mtime as i64, stat.st_mtime_nsec as i64)),
+            ctime: Time::of((stat.st_ctime as i64, stat.st_ctime_nsec as i64)),
             inode: stat.st_ino as u64,
             device: stat.st_dev as u64,
             mode: stat.st_mode as u32,
@@ -220,11 +225,6 @@ impl CachedDir {
 }
 
 impl StatCache {
-    /// Opens the cache; one that is missing, damaged, or no file is empty.
-    pub fn load(path: &Path) -> Self {
-        untrusted::open(path).ok().and_then(Self::open).unwrap_or_default()
-    }
-
     pub fn dir_count(&self) -> usize {
         self.dirs.len()
     }
@@ -369,7 +369,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
         write_sample(&path);
-        let cache = StatCache::load(&path);
+        let cache = CacheFile::new(&path).load();
         assert_eq!(cache.packs.len(), 1);
         let src = cache.dir(b"src").expect("it was written");
         assert!(src.has_rules(&[1; 16]) && !src.has_rules(&[2; 16]));
@@ -398,10 +398,10 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1;
             fs::write(&path, &bad).unwrap();
-            assert!(StatCache::load(&path).dir(b"src").is_none(), "byte {at}");
+            assert!(CacheFile::new(&path).load().dir(b"src").is_none(), "byte {at}");
         }
         fs::write(&path, &good[..good.len() / 2]).unwrap();
-        assert_eq!(StatCache::load(&path).dir_count(), 0);
+        assert_eq!(CacheFile::new(&path).load().dir_count(), 0);
     }
 
     #[test]

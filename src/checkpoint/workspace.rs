@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::root::{PathKind, Root};
 use super::secret_copies::{NotedSecrets, withhold_copies};
 use super::sensitive::Sensitive;
-use super::stat_cache::{CacheLookup, CacheWriter, Stat, StatCache, Time};
+use super::stat_cache::{CacheFile, CacheLookup, CacheWriter, Stat, StatCache, Time};
 use super::store::{PackWriter, Store, StoreSnapshot};
 use super::tree::{Entry, Tree, TreeBuilder};
 use super::unlocked_dirs::UnlockedDirs;
@@ -34,7 +34,7 @@ const MAX_TRIES: u32 = 4;
 pub struct Workspace {
     pub(super) root: Root,
     pub(super) store: Store,
-    pub(super) cache_path: PathBuf,
+    pub(super) cache: CacheFile,
     /// A directory for temporary files on the tree's file system.
     pub(super) scratch: PathBuf,
     pub(super) sensitive: Sensitive,
@@ -60,7 +60,7 @@ impl Workspace {
             own_dir: own_dir(&canonical(root), &store),
             outputs: outputs(),
             store: Store::at(store),
-            cache_path: cache.to_owned(),
+            cache: CacheFile::new(cache),
             scratch: scratch.to_owned(),
             sensitive,
             secrets: NotedSecrets::default(),
@@ -83,6 +83,12 @@ impl Workspace {
     /// Which files are likely secrets.
     pub fn sensitive(&self) -> &Sensitive {
         &self.sensitive
+    }
+
+    /// Has every file read again at the next capture or comparison: a routine may have written the stat cache, and no decree was there to
+    /// notice.
+    pub fn forget_cache(&self) {
+        self.cache.forget();
     }
 
     /// Checkpoints the tree: when this returns, every content is in the store and durable.
@@ -140,11 +146,11 @@ impl Workspace {
         self.store.prepare()?;
         // What is only held is not stored: a checkpoint must not rely on it.
         self.store.repair()?;
-        if let Some(dir) = self.cache_path.parent() {
+        if let Some(dir) = self.cache.path().parent() {
             fs::create_dir_all(dir).at("create", dir)?;
         }
         let began = self.clock()?;
-        let cache = StatCache::load(&self.cache_path);
+        let cache = self.cache.load_for_capture();
         let stored = self.stored_if_in_doubt(&cache)?;
         // The new cache lists the packs of now, so that the next capture need not look its contents up again.
         let mut packs_changed = stored.is_some();
@@ -219,11 +225,11 @@ impl Workspace {
 
     /// Entries that the old cache has are copied from it: the walk does not keep the `stat` results of those files.
     fn write_cache(&self, cache: &StatCache, walk: &Walk, began: Time) -> Result<()> {
-        if self.cache_path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        if self.cache.path().symlink_metadata().is_ok_and(|found| found.is_dir()) {
             // It cannot be replaced, and without a cache every file is read, which is only slower.
             return Ok(());
         }
-        let mut writer = CacheWriter::create(&self.cache_path, &self.store.readable_stamps()?)?;
+        let mut writer = CacheWriter::create(self.cache.path(), &self.store.readable_stamps()?)?;
         let file = |stat: Stat, hash, attributes| {
             let trusted = stat.ctime < began;
             CacheLookup::File { stat, hash, attributes, trusted }
@@ -250,7 +256,8 @@ impl Workspace {
             let listed = dir.settled_listing(began).map(|stat| (stat, dir.items.len()));
             writer.dir(&dir.path, &dir.fingerprint, listed, entries)?;
         }
-        writer.commit()
+        writer.commit()?;
+        self.cache.note_written(|| self.clock())
     }
 
     /// The file system's clock, which may differ from the system's: the time that a file changed now would get.

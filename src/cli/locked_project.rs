@@ -88,6 +88,12 @@ impl<'c> LockedProject<'c> {
     fn lock(context: &'c Context, project: Project, command: &'static str) -> Result<Self> {
         let workspace = project.workspace()?;
         let lock = context.lock(&project, &workspace, command)?;
+        // Whatever the lock says of the end of the process that held it: the routine could write that, too.
+        if GuardRecord::find(&project.layout).is_some()
+            || !matches!(ActiveRun::read(&project.layout), Ok(None))
+        {
+            workspace.forget_cache();
+        }
         process::become_subreaper().at("adopt orphaned processes in", project.layout.root())?;
         let locked = LockedProject { context, project, workspace, command, lock, settled: Vec::new() };
         match locked.finish_git_restores() {

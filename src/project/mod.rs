@@ -88,6 +88,9 @@ impl Project {
         log: &dyn RestoreLog,
         lock: &Lock,
     ) -> Result<Vec<RecoveredRestore>> {
+        if lock.follows_kill() {
+            workspace.forget_cache();
+        }
         let recovered = restore::recover(workspace.root(), &self.layout.scratch(), log)?;
         workspace.store().remove_stale();
         atomic::sweep(&self.layout.decree());

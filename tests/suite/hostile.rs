@@ -4,6 +4,7 @@
 mod busy;
 mod concurrent_edits;
 mod escapes;
+mod forged_cache;
 mod input;
 mod killed;
 mod machine;
