@@ -21,6 +21,7 @@ mod pending_blobs;
 mod salvage;
 mod verified;
 mod write;
+mod writeback;
 
 pub use compaction::{CompactionPlan, CompactionReport};
 

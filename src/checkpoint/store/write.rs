@@ -3,13 +3,15 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use zstd::bulk::Compressor;
 
 use super::directory::Store;
 use super::pack::{self, Blob, Frame};
 use super::pending_blobs::{ClaimState, PendingBlobs};
+use super::writeback::{FilePart, Writeback};
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, fill};
@@ -26,6 +28,7 @@ impl Store {
             store: self,
             blobs: Mutex::default(),
             claim_ended: Condvar::new(),
+            waiting: AtomicUsize::new(0),
             pack: Mutex::default(),
         }
     }
@@ -35,15 +38,18 @@ impl Store {
 pub struct PackWriter<'s> {
     store: &'s Store,
     blobs: Mutex<PendingBlobs>,
-    /// Signalled when a claim is fulfilled or abandoned.
+    /// Signalled when a claim is fulfilled or abandoned, if a thread waits for that.
     claim_ended: Condvar,
+    /// Changed under the lock of `blobs`.
+    waiting: AtomicUsize,
     pack: Mutex<PackInProgress>,
 }
 
 #[derive(Default)]
 struct PackInProgress {
-    file: Option<(File, PathBuf)>,
+    file: Option<(Arc<File>, PathBuf)>,
     length: u64,
+    writeback: Writeback,
     frames: Vec<Frame>,
 }
 
@@ -70,7 +76,10 @@ impl Drop for Claim<'_> {
         } else {
             blobs.abandon(self.number);
         }
-        self.writer.claim_ended.notify_all();
+        // It is a system call, and there is a claim for each file.
+        if self.writer.waiting.load(Ordering::Relaxed) > 0 {
+            self.writer.claim_ended.notify_all();
+        }
     }
 }
 
@@ -91,7 +100,9 @@ impl<'s> PackWriter<'s> {
                 }
                 ClaimState::Added => return None,
                 ClaimState::Busy => {
-                    blobs = self.claim_ended.wait(blobs).expect("no thread panics while it claims")
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    blobs = self.claim_ended.wait(blobs).expect("no thread panics while it claims");
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
                 }
             }
         }
@@ -118,7 +129,7 @@ impl<'s> PackWriter<'s> {
         let blobs = std::mem::take(self.blobs.get_mut().expect("no thread panics while it claims"));
         let blobs = blobs.into_blobs();
         self.store.trust_again(&blobs);
-        let mut out = ChecksumWriter { out: &*file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
+        let mut out = ChecksumWriter { out: &**file, hasher: Hasher::new(), crc: crc32fast::Hasher::new() };
         pack::write_index(&mut out, &pack.frames, blobs).at("write", &*temporary)?;
         let ChecksumWriter { mut out, hasher, crc } = out;
         out.write_all(&pack::footer(pack.length, crc.finalize()))
@@ -140,16 +151,16 @@ impl<'s> PackWriter<'s> {
 
     /// Appends one compressed frame, whose decompressed size is `raw`.
     fn append_packed(&self, packed: &[u8], raw: u32) -> Result<Frame> {
-        let mut pack = self.pack.lock().expect("no thread panics while it writes");
-        let pack = &mut *pack;
+        let mut guard = self.pack.lock().expect("no thread panics while it writes");
+        let pack = &mut *guard;
         if pack.file.is_none() {
             let (mut file, path) = self.store.new_temporary()?;
             file.write_all(pack::HEADER).at("write", &path)?;
             pack.length = pack::HEADER.len() as u64;
-            pack.file = Some((file, path));
+            pack.file = Some((Arc::new(file), path));
         }
-        let (file, path) = pack.file.as_mut().expect("it was created above");
-        file.write_all(packed).at("write", &*path)?;
+        let (file, path) = pack.file.as_ref().expect("it was created above");
+        (&**file).write_all(packed).at("write", path)?;
         let frame = Frame {
             offset: pack.length,
             packed: u32::try_from(packed.len()).expect("a frame is far below 4 GiB"),
@@ -157,6 +168,9 @@ impl<'s> PackWriter<'s> {
             checksum: crc32fast::hash(packed),
         };
         pack.length += packed.len() as u64;
+        let part = pack.writeback.take(file, pack.length);
+        drop(guard);
+        part.iter().for_each(FilePart::begin_writing);
         Ok(frame)
     }
 
