@@ -260,12 +260,15 @@ impl<'w> FileReader<'w> {
     fn open_and_hash(&mut self, dir: &'w [u8], name: &[u8]) -> io::Result<Option<OpenedFile>> {
         let mut file = self.open(dir, name)?;
         let mut attributes = Attributes::default();
+        let mut before = rustix::fs::fstat(&file)?;
         if self.with_attributes {
-            // Before the content: reading those of a file that is not readable changes its times.
-            let stat = rustix::fs::fstat(&file)?;
-            attributes = Attributes::read(&file, (stat.st_uid, stat.st_gid), self.root.owner())?;
+            attributes = Attributes::read(&file, (before.st_uid, before.st_gid), self.root.owner())?;
+            // Reading those of a file that is not readable changes its times.
+            if !attributes.is_none() {
+                before = rustix::fs::fstat(&file)?;
+            }
         }
-        let before = Stat::of(&rustix::fs::fstat(&file)?);
+        let before = Stat::of(&before);
         if PathKind::of(before.mode) != PathKind::File {
             return Err(io::Error::other("it is no longer a regular file"));
         }
