@@ -5,7 +5,8 @@
 //! (a comparison, git's own state, the records) and a revert that an interrupt caused run behind a [`Shield`], so that the signal
 //! does not stop them halfway. A second signal of the same kind
 //! ends the process at once, which is safe too: the next decree finishes or undoes the work. The last words of the process say
-//! so ([`set_last_words`]). One of another kind changes nothing, because a CI runner sends SIGINT, then SIGTERM.
+//! so ([`set_last_words`]). One of another kind changes nothing, because a CI runner sends SIGINT, then SIGTERM. It only has the log say
+//! what comes next, as the runner kills the process soon after.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -21,6 +22,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 static SHIELDS: AtomicUsize = AtomicUsize::new(0);
+/// How many kinds of signals came.
+static KINDS: AtomicUsize = AtomicUsize::new(0);
 /// Whether a signal came a second time.
 static IS_REPEATED: AtomicBool = AtomicBool::new(false);
 /// How many signals of one kind end the process at once.
@@ -74,6 +77,8 @@ fn count_signals(signal: i32, mut signals: UnixStream) {
         count += 1;
         if count >= 2 {
             IS_REPEATED.store(true, Ordering::Relaxed);
+        } else if KINDS.fetch_add(1, Ordering::Relaxed) > 0 {
+            say_what_a_kill_leaves();
         }
         if count >= LIMIT.load(Ordering::Relaxed) {
             IS_ENDING.store(true, Ordering::SeqCst);
@@ -103,6 +108,13 @@ fn do_last_act() -> LastActOutcome {
     });
     let too_long = "; restoring what only decree held took too long: check likely secrets and repositories";
     done.recv_timeout(ACT_LIMIT).unwrap_or_else(|_| LastActOutcome::End(too_long.to_owned()))
+}
+
+/// Says what is left to the next decree if the process is killed before it is done.
+fn say_what_a_kill_leaves() {
+    let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let words = words.as_deref().unwrap_or(DEFAULT_WORDS);
+    say(format!("\ninterrupted again: decree is still at work; if it is killed now, {words}\n"));
 }
 
 fn say_last_words(signal: i32, done: &str) {

@@ -141,3 +141,30 @@ fn the_same_signal_twice_ends_decree_at_once_and_the_next_one_puts_back() {
     process(&project).fails(1).mentions(&["was interrupted; the tree is reverted"]);
     assert_same(&project.snapshot(), &before);
 }
+
+/// RUN-45. A CI kills the process after the second one.
+#[test]
+fn another_signal_has_the_log_say_what_a_kill_leaves_to_the_next_process() {
+    let project = project(
+        &script(RUDE).replace("files/$i/$i.txt", "src/lib.rs").replace("rm -r files/7", "rm notes.txt"),
+    );
+    let before = project.snapshot();
+    let child =
+        project.command().arg("process").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(&project.path(".decree/ready"));
+    send(&child, Signal::INT);
+    std::thread::sleep(Duration::from_millis(100));
+    send(&child, Signal::TERM);
+    std::thread::sleep(Duration::from_millis(100));
+    send(&child, Signal::KILL);
+    let err = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    for words in
+        ["still at work", "if it is killed now, the tree is NOT reverted", "the next `decree process`"]
+    {
+        assert!(err.contains(words), "{words:?} is not in {err}");
+    }
+    assert_ne!(project.snapshot(), before);
+    project.write(".decree/routines/develop.sh", "exit 1\n");
+    process(&project).fails(1).mentions(&["was interrupted; the tree is reverted"]);
+    assert_same(&project.snapshot(), &before);
+}
