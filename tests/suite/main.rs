@@ -11,6 +11,7 @@ mod criteria;
 mod damage;
 mod database;
 mod demo;
+mod disk_faults;
 mod doctor;
 mod gc;
 mod generate;
