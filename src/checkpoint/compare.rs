@@ -220,8 +220,17 @@ impl Changes<'_> {
 
 /// The paths at which a tree differs from what a walk found.
 fn differences(before: &Tree, now: Walk) -> Vec<Change> {
+    if now.only_same_files() == Some(before.count().0) {
+        // All files and links are there, and no others: only directories can differ.
+        return differences_of(before.dirs(), now, true);
+    }
+    differences_of(before.iter(), now, false)
+}
+
+/// The same for some of the entries of a tree, sorted. `only_dirs`: the files and links do not matter.
+fn differences_of<'t>(before: impl Iterator<Item = Entry<'t>>, now: Walk, only_dirs: bool) -> Vec<Change> {
     let mut changes = Vec::new();
-    let mut old = before.iter().peekable();
+    let mut old = before.peekable();
     let removed = |entry: Entry<'_>| Change {
         path: entry.path(),
         before: Some(entry.node),
@@ -229,6 +238,9 @@ fn differences(before: &Tree, now: Walk) -> Vec<Change> {
         attributes: AttributeChange::between(entry.attributes.clone(), Attributes::default()),
     };
     now.into_entries(|dir, name, node, attributes| {
+        if node.is_none() && only_dirs {
+            return;
+        }
         while let Some(entry) = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Less) {
             changes.push(removed(entry));
         }

@@ -181,6 +181,7 @@ impl Workspace {
         // The cache says what the rules show, and this walk may have gone beyond them.
         if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk, began)) {
             self.write_cache(&cache, &walk, began)?;
+            self.cache.unload();
         }
         drop(cache);
         let rules = FrozenRules::new(std::mem::take(&mut walk.ignore_files));

@@ -59,7 +59,7 @@ pub fn status(context: &Context, args: &StatusArgs) -> Result<()> {
     let usage = workspace.store().usage()?;
     let checkpoints = history::list(&layout.checkpoints())?.0;
     let expired = checkpoints.iter().filter(|record| record.is_expired()).count();
-    let reclaimable = reclaimable(&project, workspace.store())?;
+    let reclaimable = reclaimable(&project, workspace.store(), runs.len() + checkpoints.len())?;
     let git_pending = PendingGitRestore::unrestored(layout)?;
     let (running, unfinished) = match active {
         Some(run) if run.is_alive(layout) => (Some(run), None),
@@ -148,8 +148,12 @@ fn specs_text(processed: usize, pending: &[String]) -> String {
     text
 }
 
-/// How many bytes `decree checkpoint gc` would free; `None` if that is unknown or would take too long to compute.
-fn reclaimable(project: &Project, store: &Store) -> Result<Option<u64>> {
+/// How many bytes `decree checkpoint gc` would free; `None` if that is unknown or would take too long to compute. `records`: how many runs
+/// and checkpoints there are, nearly all of which have a manifest.
+fn reclaimable(project: &Project, store: &Store, records: usize) -> Result<Option<u64>> {
+    if records > MAX_MANIFESTS {
+        return Ok(None);
+    }
     let survey = history::gc::quick_survey(&project.layout, store, MAX_MANIFEST_BYTES, MAX_MANIFESTS)?;
     Ok(survey
         .filter(|survey| !matches!(survey.content, ContentPlan::Doubtful(_)))

@@ -5,7 +5,7 @@
 //! was read or written before the routine began is removed, and every file is read again.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ const CLOCK_INTERVAL: Duration = Duration::from_micros(500);
 pub struct CacheFile {
     path: PathBuf,
     seen: Mutex<Seen>,
+    /// What was read from the file with this stamp: a message needs it twice.
+    loaded: Mutex<Option<(FileStamp, Arc<StatCache>)>>,
 }
 
 /// The cache as the last capture of this process left it.
@@ -36,7 +38,7 @@ enum Seen {
 
 impl CacheFile {
     pub fn new(path: &Path) -> Self {
-        CacheFile { path: path.to_owned(), seen: Mutex::new(Seen::Nothing) }
+        CacheFile { path: path.to_owned(), seen: Mutex::new(Seen::Nothing), loaded: Mutex::default() }
     }
 
     pub fn path(&self) -> &Path {
@@ -44,26 +46,39 @@ impl CacheFile {
     }
 
     /// Opens the cache. One that is missing, damaged, no file, or not the one that the last capture left is empty.
-    pub fn load(&self) -> StatCache {
+    pub fn load(&self) -> Arc<StatCache> {
         self.load_stamped().0
     }
 
     /// The same for a capture, which leaves this cache unless it writes another one.
-    pub fn load_for_capture(&self) -> StatCache {
+    pub fn load_for_capture(&self) -> Arc<StatCache> {
         let (cache, stamp) = self.load_stamped();
         *self.seen() = Seen::Stamp(stamp);
         cache
     }
 
-    fn load_stamped(&self) -> (StatCache, Option<FileStamp>) {
+    fn load_stamped(&self) -> (Arc<StatCache>, Option<FileStamp>) {
         let file = untrusted::open(&self.path).ok();
         let stamp = file.as_ref().and_then(|file| file.metadata().ok()).map(|found| FileStamp::of(&found));
         let seen = *self.seen();
         if seen != Seen::Nothing && seen != Seen::Stamp(stamp) {
             self.forget();
-            return (StatCache::default(), None);
+            return (Arc::default(), None);
         }
-        (file.and_then(StatCache::open).unwrap_or_default(), stamp)
+        let mut loaded = self.loaded();
+        if let Some((of, cache)) = &*loaded
+            && Some(*of) == stamp
+        {
+            return (Arc::clone(cache), stamp);
+        }
+        let cache = Arc::new(file.and_then(StatCache::open).unwrap_or_default());
+        *loaded = stamp.map(|stamp| (stamp, Arc::clone(&cache)));
+        (cache, stamp)
+    }
+
+    /// Frees what was read, unless it is in use.
+    pub fn unload(&self) {
+        *self.loaded() = None;
     }
 
     /// Notes that a capture has written the cache. `clock` is the file system's.
@@ -88,11 +103,16 @@ impl CacheFile {
     /// Removes a cache that another program may have written. If that fails, it is not used by this process.
     pub fn forget(&self) {
         *self.seen() = Seen::Stamp(None);
+        self.unload();
         let _ = std::fs::remove_file(&self.path);
     }
 
     fn stamp(&self) -> Option<FileStamp> {
         self.path.symlink_metadata().ok().map(|found| FileStamp::of(&found))
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Option<(FileStamp, Arc<StatCache>)>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -103,8 +123,12 @@ impl CacheFile {
 impl Drop for CacheFile {
     /// The next process would trust what it finds.
     fn drop(&mut self) {
-        let seen = *self.seen();
-        if matches!(seen, Seen::Stamp(stamp) if self.stamp() != stamp) {
+        let is_as_seen = match *self.seen() {
+            Seen::Nothing => true,
+            Seen::Stamp(stamp) => self.stamp() == stamp,
+            Seen::Racy => false,
+        };
+        if !is_as_seen {
             self.forget();
         }
     }

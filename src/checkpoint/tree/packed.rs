@@ -66,6 +66,10 @@ impl Slot {
         Slot { hash, size, name_end, mode: node.mode().unwrap_or(FileMode::DIR), kind }
     }
 
+    pub fn is_dir(&self) -> bool {
+        matches!(self.kind, SlotKind::Dir)
+    }
+
     pub fn node(&self) -> Node {
         let Slot { hash, size, mode, .. } = *self;
         match self.kind {
@@ -186,9 +190,18 @@ impl Tree {
 
     /// The number of files and links, and their total size.
     pub fn count(&self) -> (usize, u64) {
-        self.iter()
-            .filter_map(|entry| entry.node.content())
-            .fold((0, 0), |(files, bytes), (_, size)| (files + 1, bytes + size))
+        let slots = self.chunks.iter().flat_map(|chunk| &chunk.slots);
+        slots
+            .filter(|slot| !slot.is_dir())
+            .fold((0, 0), |(files, bytes), slot| (files + 1, bytes + slot.size))
+    }
+
+    /// The entries that are directories.
+    pub fn dirs(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.chunks.iter().flat_map(|chunk| {
+            let dirs = (0..chunk.slots.len()).filter(|at| chunk.slots[*at].is_dir());
+            dirs.map(|at| chunk.entry(at))
+        })
     }
 
     /// The hash of the whole tree; see [`combined_hash`].

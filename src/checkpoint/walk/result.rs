@@ -198,6 +198,19 @@ impl Walk {
         withheld
     }
 
+    /// How many files and links there are, if all of them are the same as in the baseline.
+    pub fn only_same_files(&self) -> Option<usize> {
+        let mut count = 0;
+        for item in self.dirs.iter().flat_map(|dir| &dir.items) {
+            match item.kind {
+                ItemKind::Same => count += 1,
+                ItemKind::Dir(_) => {}
+                ItemKind::Known(_) | ItemKind::Uncached(_) => return None,
+            }
+        }
+        Some(count)
+    }
+
     /// Calls `visit` for every manifest entry, in order, with its directory, its name, its node and its attributes; `None`
     /// instead of the node if both are the same as in the baseline. All files must have been read.
     ///
