@@ -5,6 +5,7 @@
 //! hardly changed adds next to nothing.
 
 mod file;
+mod memo;
 mod parts;
 mod stored;
 mod text;
@@ -25,6 +26,7 @@ use crate::fs::atomic::AtomicFile;
 use crate::git::state::GitDirs;
 
 use file::ManifestJson;
+pub use memo::ManifestMemo;
 use stored::StoredManifest;
 pub use stored::{NeededContent, PartsRead};
 use text::ManifestValues;
@@ -54,11 +56,11 @@ pub struct Manifest {
 
 impl Manifest {
     /// Writes the file, and reads it back before it gets its name. Parts that the store lacks are durable before that.
-    pub fn write(&self, path: &Path, store: &Store) -> Result<()> {
+    pub fn write(&self, path: &Path, store: &Store, memo: &ManifestMemo) -> Result<()> {
         if self.tree.len() <= MAX_SMALL {
             return write_checked(path, |out| self.write_whole(out, None));
         }
-        let stored = StoredManifest::store(self, store)?;
+        let stored = StoredManifest::store(self, store, memo)?;
         if stored.is_mostly_new() {
             return write_checked(path, |out| self.write_whole(out, Some(&stored)));
         }

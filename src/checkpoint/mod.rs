@@ -13,6 +13,7 @@
 //! - [`workspace`] is a tree with its store, and captures checkpoints
 //! - `hashing` reads files that the cache does not know, and fills the [`store`]
 //! - [`walk`] finds what is in scope, by the rules of [`ignore`] and [`sensitive`]; [`stat_cache`] saves reading files
+//! - `seen_file` is a file that saves time, and that no routine may have written
 //! - [`manifest`] is the tree as a file, [`coverage`] what it leaves out
 //!
 //! Below them are the basic types [`path`], [`quote`], [`hash`], [`attributes`], [`entry`] and [`tree`], and [`root`], the only module that
@@ -43,6 +44,7 @@ pub(crate) mod root;
 pub(crate) mod root_write;
 pub(crate) mod secret_copies;
 pub(crate) mod secret_stamp;
+mod seen_file;
 pub(crate) mod sensitive;
 pub(crate) mod stat_cache;
 pub(crate) mod store;

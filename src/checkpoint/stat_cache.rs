@@ -369,7 +369,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cache");
         write_sample(&path);
-        let cache = CacheFile::new(&path).load();
+        let cache = CacheFile::new(&path, dir.path()).load();
         assert_eq!(cache.packs.len(), 1);
         let src = cache.dir(b"src").expect("it was written");
         assert!(src.has_rules(&[1; 16]) && !src.has_rules(&[2; 16]));
@@ -398,10 +398,10 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1;
             fs::write(&path, &bad).unwrap();
-            assert!(CacheFile::new(&path).load().dir(b"src").is_none(), "byte {at}");
+            assert!(CacheFile::new(&path, dir.path()).load().dir(b"src").is_none(), "byte {at}");
         }
         fs::write(&path, &good[..good.len() / 2]).unwrap();
-        assert_eq!(CacheFile::new(&path).load().dir_count(), 0);
+        assert_eq!(CacheFile::new(&path, dir.path()).load().dir_count(), 0);
     }
 
     #[test]

@@ -9,24 +9,27 @@ use super::git_record::GitRecord;
 use super::hashing::{ContentSink, hash_missing};
 use super::ignore::FrozenRules;
 use super::live_database::{LiveDatabase, LiveReason, find_live};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, ManifestMemo};
 use super::path::TreePath;
 use super::progress::Progress;
 use super::root::{PathKind, Root};
 use super::secret_copies::{NotedSecrets, withhold_copies};
+use super::seen_file;
 use super::sensitive::Sensitive;
 use super::stat_cache::{CacheFile, CacheLookup, CacheWriter, Stat, StatCache, Time};
-use super::store::{PackWriter, Store, StoreSnapshot};
+use super::store::{PackStamp, PackWriter, Store, StoreSnapshot};
 use super::tree::{Entry, Tree, TreeBuilder};
 use super::unlocked_dirs::UnlockedDirs;
 use super::walk::{ItemKind, UncachedEntry, Walk, WalkInput, WalkedDir};
 use crate::error::{ErrorKind, IoContext, Result};
-use crate::fs::{atomic, local};
+use crate::fs::local;
 use crate::interrupt;
 use crate::process::file_users;
 
 /// The cache is written again if one directory in so many was listed although nothing in it changed.
 const MAX_NEW_LISTINGS: usize = 16;
+/// What is remembered of the last manifest, beside the cache.
+const MEMO: &str = "last-manifest";
 /// How often a tree is captured whose databases change meanwhile.
 const MAX_TRIES: u32 = 4;
 
@@ -35,6 +38,7 @@ pub struct Workspace {
     pub(super) root: Root,
     pub(super) store: Store,
     pub(super) cache: CacheFile,
+    memo: ManifestMemo,
     /// A directory for temporary files on the tree's file system.
     pub(super) scratch: PathBuf,
     pub(super) sensitive: Sensitive,
@@ -60,7 +64,8 @@ impl Workspace {
             own_dir: own_dir(&canonical(root), &store),
             outputs: outputs(),
             store: Store::at(store),
-            cache: CacheFile::new(cache),
+            cache: CacheFile::new(cache, scratch),
+            memo: ManifestMemo::new(&cache.with_file_name(MEMO), scratch),
             scratch: scratch.to_owned(),
             sensitive,
             secrets: NotedSecrets::default(),
@@ -89,6 +94,12 @@ impl Workspace {
     /// notice.
     pub fn forget_cache(&self) {
         self.cache.forget();
+        self.memo.forget();
+    }
+
+    /// Writes the manifest of a capture of this tree. Parts that the store lacks are durable before that.
+    pub fn write_manifest(&self, manifest: &Manifest, path: &Path) -> Result<()> {
+        manifest.write(path, &self.store, &self.memo)
     }
 
     /// Checkpoints the tree: when this returns, every content is in the store and durable.
@@ -149,9 +160,10 @@ impl Workspace {
         if let Some(dir) = self.cache.path().parent() {
             fs::create_dir_all(dir).at("create", dir)?;
         }
-        let began = self.clock()?;
-        let cache = self.cache.load_for_capture();
-        let stored = self.stored_if_in_doubt(&cache)?;
+        let began = Time::of(seen_file::clock(&self.scratch)?);
+        let (cache, packs) = rayon::join(|| self.cache.load_for_capture(), || self.store.readable_stamps());
+        self.memo.note_present();
+        let stored = self.stored_if_in_doubt(&cache, &packs?)?;
         // The new cache lists the packs of now, so that the next capture need not look its contents up again.
         let mut packs_changed = stored.is_some();
         let input = WalkInput { stored, forced, despite_rules: touched, ..self.walk_input(&cache) };
@@ -181,7 +193,6 @@ impl Workspace {
         // The cache says what the rules show, and this walk may have gone beyond them.
         if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk, began)) {
             self.write_cache(&cache, &walk, began)?;
-            self.cache.unload();
         }
         drop(cache);
         let rules = FrozenRules::new(std::mem::take(&mut walk.ignore_files));
@@ -215,8 +226,7 @@ impl Workspace {
 
     /// If a pack that the cache relies on is missing, or anything is damaged, a content in the cache may no longer be stored: the
     /// walk then looks each one up.
-    fn stored_if_in_doubt(&self, cache: &StatCache) -> Result<Option<StoreSnapshot>> {
-        let packs = self.store.readable_stamps()?;
+    fn stored_if_in_doubt(&self, cache: &StatCache, packs: &[PackStamp]) -> Result<Option<StoreSnapshot>> {
         let is_sound = !self.store.has_damaged_contents();
         if is_sound && cache.packs.iter().all(|pack| packs.binary_search(pack).is_ok()) {
             return Ok(None);
@@ -258,17 +268,7 @@ impl Workspace {
             writer.dir(&dir.path, &dir.fingerprint, listed, entries)?;
         }
         writer.commit()?;
-        self.cache.note_written(|| self.clock())
-    }
-
-    /// The file system's clock, which may differ from the system's: the time that a file changed now would get.
-    fn clock(&self) -> Result<Time> {
-        fs::create_dir_all(&self.scratch).at("create", &self.scratch)?;
-        let path = self.scratch.join(format!("{}clock", atomic::TEMPORARY));
-        let file = atomic::create_new(&path).at("create", &path)?;
-        let now = Stat::of(&rustix::fs::fstat(&file).at("read", &path)?).ctime;
-        fs::remove_file(&path).at("remove", &path)?;
-        Ok(now)
+        self.cache.note_written()
     }
 }
 

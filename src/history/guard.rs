@@ -371,5 +371,5 @@ fn repair_content(
 ) -> Result<()> {
     context.workspace.store().repair()?;
     let path = checkpoint.manifest_path();
-    if report.spoiled.contains(&path) { manifest.write(&path, context.workspace.store()) } else { Ok(()) }
+    if report.spoiled.contains(&path) { context.workspace.write_manifest(manifest, &path) } else { Ok(()) }
 }

@@ -226,6 +226,7 @@ fn unclear(path: &Path, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::manifest::ManifestMemo;
 
     fn layout() -> (tempfile::TempDir, Layout) {
         let dir = tempfile::tempdir().unwrap();
@@ -234,7 +235,9 @@ mod tests {
     }
 
     fn write_default(path: &Path) {
-        Manifest::default().write(path, &Store::at(path.parent().unwrap())).unwrap();
+        let dir = path.parent().unwrap();
+        let memo = ManifestMemo::new(&dir.join("memo"), dir);
+        Manifest::default().write(path, &Store::at(dir), &memo).unwrap();
     }
 
     fn read(layout: &Layout, place: &ManifestFile) -> Result<()> {

@@ -175,7 +175,7 @@ fn describe_repair(
     }
     for path in &repair.spoiled {
         if *path == checkpoint.manifest_path() {
-            inputs.manifest.write(path, context.workspace.store())?;
+            context.workspace.write_manifest(inputs.manifest, path)?;
         } else {
             let path = context.layout.shown(path);
             warnings.push(format!("the routine overwrote {path}; its old content is lost"));

@@ -142,7 +142,7 @@ fn not_settled(run: &ActiveRun, error: Error) -> Error {
 fn create_checkpoint(batch: &mut ActiveBatch<'_>, run: &RunDir, record: &mut RunRecord) -> Result<Manifest> {
     let began = Instant::now();
     let manifest = batch.context.workspace.capture(batch.progress())?;
-    manifest.write(&run.checkpoint().manifest_path(), batch.context.workspace.store())?;
+    batch.context.workspace.write_manifest(&manifest, &run.checkpoint().manifest_path())?;
     batch.context.workspace.store().hold()?;
     let (files, _) = manifest.tree.count();
     batch.event(&Event::Checkpointed { files: files as u64, took: began.elapsed() });

@@ -74,6 +74,8 @@ pub struct PartWriter<'w, 's> {
     current: Vec<u8>,
     complete: Vec<Vec<u8>>,
     parts: Vec<PartRef>,
+    /// Every part of the list, those that list parts included.
+    pub all: Vec<PartRef>,
     pub bytes: SharedBytes,
 }
 
@@ -84,6 +86,7 @@ impl<'w, 's> PartWriter<'w, 's> {
             current: Vec::new(),
             complete: Vec::new(),
             parts: Vec::new(),
+            all: Vec::new(),
             bytes: SharedBytes::default(),
         })
     }
@@ -142,6 +145,7 @@ impl<'w, 's> PartWriter<'w, 's> {
             let part = PartRef { hash, size: text.len() as u64 };
             self.store(part, text)?;
             self.parts.push(part);
+            self.all.push(part);
         }
         Ok(())
     }

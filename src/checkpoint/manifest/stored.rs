@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::memo::{Found, ManifestMemo, StoredEntries};
 use super::parts::{PartRef, PartWriter, SharedBytes, expand, read_each, read_part};
 use super::text::{self, ManifestValues, rules_from_json};
 use super::{Manifest, VERSION_STORED};
@@ -79,14 +80,20 @@ pub struct PartsRead(HashSet<ContentHash>);
 
 impl StoredManifest {
     /// Stores what the store lacks of a manifest. When this returns, it is durable.
-    pub fn store(manifest: &Manifest, store: &Store) -> Result<StoredManifest> {
+    pub fn store(manifest: &Manifest, store: &Store, memo: &ManifestMemo) -> Result<StoredManifest> {
+        let known = memo.find(&manifest.tree, store)?;
         let writer = store.pack_writer();
         let mut parts = PartWriter::new(&writer)?;
         let values = ManifestValues::of(manifest);
-        let (tree, encoded) =
-            rayon::join(|| manifest.tree.hash(), || text::encode(&manifest.tree, |lines| parts.add(lines)));
-        encoded?;
-        let (list, depth) = parts.finish_list()?;
+        let entries = match &known {
+            Found::Same(entries) => {
+                manifest.tree.set_known_hash(entries.tree);
+                parts.bytes.all += entries.parts.iter().map(|part| part.size).sum::<u64>();
+                entries.clone()
+            }
+            Found::Other(_) | Found::TooSmall => store_entries(&manifest.tree, &mut parts)?,
+        };
+        let StoredEntries { tree, list, depth, .. } = entries.clone();
         let mut add = |text: &String| parts.add_text(text);
         let mut stored = StoredManifest {
             entries: manifest.tree.len(),
@@ -105,6 +112,9 @@ impl StoredManifest {
         stored.bytes = parts.bytes;
         drop(parts);
         writer.finish()?;
+        if let Found::Other(fingerprint) = known {
+            memo.remember(fingerprint, entries);
+        }
         let hashes = ManifestHashes { tree: tree.to_string(), check: values.check(tree).to_string() };
         stored.check = Some(stored.compute_check(&hashes.tree, &hashes.check));
         stored.hashes = Some(hashes);
@@ -217,6 +227,14 @@ impl StoredManifest {
         records.for_each(|git| git.contents().for_each(|hash| each(NeededContent::of_git(hash))));
         Ok(())
     }
+}
+
+/// Stores what the store lacks of a tree's entries.
+fn store_entries(tree: &Tree, parts: &mut PartWriter<'_, '_>) -> Result<StoredEntries> {
+    let (hash, encoded) = rayon::join(|| tree.hash(), || text::encode(tree, |lines| parts.add(lines)));
+    encoded?;
+    let (list, depth) = parts.finish_list()?;
+    Ok(StoredEntries { tree: hash, list, depth, parts: parts.all.clone() })
 }
 
 impl PartsRead {

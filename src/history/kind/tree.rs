@@ -92,7 +92,7 @@ pub(super) fn write(
     manifest: &Manifest,
     payload: CheckpointPayload,
 ) -> Result<SavedContents> {
-    manifest.write(&dir.manifest_path(), context.workspace.store())?;
+    context.workspace.write_manifest(manifest, &dir.manifest_path())?;
     let (files, bytes) = manifest.tree.count();
     Ok(SavedContents { files: files as u64, bytes, hash: manifest.tree.hash(), payload })
 }
