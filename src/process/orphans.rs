@@ -34,7 +34,11 @@ pub(super) struct OrphanWatch {
 impl OrphanWatch {
     pub fn start(spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<(Child, OrphanWatch)> {
         let mut supervisors = supervisors();
-        let before = table::descendants(&table::all(), &[getpid()], |_| false);
+        let before = if table::may_have_children() {
+            table::descendants(&table::all(), &[getpid()], |_| false)
+        } else {
+            Vec::new()
+        };
         let child = spawn()?;
         // The child is not reaped yet, so it is in the table even if it has ended.
         let supervisor = Process::find(Pid::from_child(&child)).map(|process| process.identity());

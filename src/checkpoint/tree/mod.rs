@@ -4,7 +4,11 @@
 //! directory form a *chunk* ([`packed`]), which has the directory's path once and all names in one buffer.
 
 mod build;
+mod cursor;
+mod digest;
 mod packed;
 
 pub use build::TreeBuilder;
-pub use packed::{Entry, Part, Tree, combined_hash};
+pub use cursor::Cursor;
+pub use digest::combined_hash;
+pub use packed::{Entry, Part, Tree};

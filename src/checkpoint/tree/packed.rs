@@ -1,18 +1,14 @@
-//! A tree in memory: its entries, their order and hash, and their compact form.
+//! A tree in memory: its entries, their order, and their compact form.
 
 use std::cmp::Ordering;
-use std::io::Write as _;
 use std::sync::OnceLock;
-
-use rayon::prelude::*;
 
 use crate::checkpoint::attributes::Attributes;
 use crate::checkpoint::entry::{FileMode, Node};
-use crate::checkpoint::hash::{ContentHash, Hasher};
+use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::path::TreePath;
 
-/// How many entries a thread hashes at a time for a fingerprint.
-const FINGERPRINT_PART: usize = 4096;
+use super::cursor::Cursor;
 
 /// Everything a checkpoint holds, sorted by path.
 ///
@@ -22,7 +18,7 @@ pub struct Tree {
     pub(super) chunks: Vec<Chunk>,
     pub(super) len: usize,
     /// Computed on first use.
-    hash: OnceLock<ContentHash>,
+    pub(super) hash: OnceLock<ContentHash>,
 }
 
 impl PartialEq for Tree {
@@ -46,15 +42,15 @@ pub(super) struct Chunk {
 /// A node and the end of its name, in less space than an enum with fields takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    hash: ContentHash,
-    size: u64,
+    pub hash: ContentHash,
+    pub size: u64,
     pub name_end: u32,
-    mode: FileMode,
-    kind: SlotKind,
+    pub mode: FileMode,
+    pub kind: SlotKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum SlotKind {
+pub(super) enum SlotKind {
     File,
     Symlink,
     Dir,
@@ -123,27 +119,6 @@ impl Chunk {
 
     fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         (0..self.slots.len()).map(|at| self.entry(at))
-    }
-
-    /// Writes everything in it. What has no fixed size comes after its size.
-    fn write_bytes(&self, out: &mut Vec<u8>) {
-        let mut write = |bytes: &[u8]| {
-            out.extend((bytes.len() as u64).to_le_bytes());
-            out.extend_from_slice(bytes);
-        };
-        write(&self.dir);
-        write(&self.names);
-        for (index, attributes) in &self.attributes {
-            write(format!("{index} {attributes}").as_bytes());
-        }
-        out.extend((self.slots.len() as u64).to_le_bytes());
-        for Slot { hash, size, name_end, mode, kind } in &self.slots {
-            out.extend_from_slice(&hash.0);
-            out.extend(size.to_le_bytes());
-            out.extend(name_end.to_le_bytes());
-            out.extend(mode.bits().to_le_bytes());
-            out.push(*kind as u8);
-        }
     }
 
     pub fn last(&self) -> Entry<'_> {
@@ -229,43 +204,11 @@ impl Tree {
             dirs.map(|at| chunk.entry(at))
         })
     }
-
-    /// The hash of the whole tree; see [`combined_hash`].
-    pub fn hash(&self) -> ContentHash {
-        *self.hash.get_or_init(|| combined_hash(self.iter()))
-    }
-
-    /// Saves the time to compute the hash where it is known.
-    pub fn set_known_hash(&self, hash: ContentHash) {
-        debug_assert_eq!(hash, combined_hash(self.iter()));
-        let _ = self.hash.set(hash);
-    }
-
-    /// A hash that only this tree has, and that depends on how it is divided into chunks: it is for this version of decree alone, and
-    /// made several times faster than [`Self::hash`].
-    pub fn fingerprint(&self) -> ContentHash {
-        let parts = self.parts(FINGERPRINT_PART);
-        let hashes: Vec<ContentHash> = parts.par_iter().map(|part| part.fingerprint()).collect();
-        ContentHash::of(&hashes.iter().flat_map(|hash| hash.0).collect::<Vec<u8>>())
-    }
 }
 
 /// Consecutive entries of a tree.
 #[derive(Clone, Copy)]
-pub struct Part<'t>(&'t [Chunk]);
-
-impl Part<'_> {
-    fn fingerprint(&self) -> ContentHash {
-        let mut hasher = Hasher::new();
-        let mut bytes = Vec::new();
-        for chunk in self.0 {
-            bytes.clear();
-            chunk.write_bytes(&mut bytes);
-            hasher.update(&bytes);
-        }
-        hasher.finish().0
-    }
-}
+pub struct Part<'t>(pub(super) &'t [Chunk]);
 
 impl<'t> Part<'t> {
     pub fn iter(self) -> impl Iterator<Item = Entry<'t>> {
@@ -277,11 +220,33 @@ impl<'t> Part<'t> {
         self.find(path.as_bytes())
     }
 
+    /// The same for the path of `name` in `dir`. It takes little time if `cursor` is at the entry before.
+    pub fn entry_at(
+        self,
+        path: &TreePath,
+        (dir, name): (&[u8], &[u8]),
+        cursor: &Cursor,
+    ) -> Option<Entry<'t>> {
+        let (number, at) = cursor.get();
+        let is_next = |chunk: &&Chunk| at < chunk.slots.len() && *chunk.dir == *dir && chunk.name(at) == name;
+        let (number, at) = match self.0.get(number).filter(is_next) {
+            Some(_) => (number, at),
+            None => self.position(path.as_bytes())?,
+        };
+        cursor.set(number, at + 1);
+        Some(self.0[number].entry(at))
+    }
+
     fn find(self, path: &[u8]) -> Option<Entry<'t>> {
-        let chunk = self.0.get(self.0.partition_point(|chunk| chunk.is_before(path)))?;
+        self.position(path).map(|(number, at)| self.0[number].entry(at))
+    }
+
+    /// The chunk that has the entry at a path, and where.
+    fn position(self, path: &[u8]) -> Option<(usize, usize)> {
+        let number = self.0.partition_point(|chunk| chunk.is_before(path));
+        let chunk = self.0.get(number)?;
         let at = chunk.lower_bound(path);
-        let found = cmp_path(&chunk.dir, chunk.name(at), path) == Ordering::Equal;
-        found.then(|| chunk.entry(at))
+        (cmp_path(&chunk.dir, chunk.name(at), path) == Ordering::Equal).then_some((number, at))
     }
 }
 
@@ -341,34 +306,4 @@ fn cmp_path(dir: &[u8], name: &[u8], path: &[u8]) -> Ordering {
             Some((next, rest)) => b'/'.cmp(next).then_with(|| name.cmp(rest)),
         }),
     }
-}
-
-/// The hash of a list of entries: of `type mode size hash[ attributes]<TAB>path<NUL>` for each, in order.
-pub fn combined_hash<'e>(entries: impl Iterator<Item = Entry<'e>>) -> ContentHash {
-    let mut hasher = Hasher::new();
-    let mut line = Vec::with_capacity(1 << 14);
-    for entry in entries {
-        if line.len() > 1 << 13 {
-            hasher.update(&line);
-            line.clear();
-        }
-        line.extend_from_slice(entry.node.type_name().as_bytes());
-        line.push(b' ');
-        if let Some(mode) = entry.node.mode() {
-            write!(line, "{mode}").expect("writing to memory does not fail");
-        }
-        line.push(b' ');
-        if let Some((hash, size)) = entry.node.content() {
-            write!(line, "{size} ").expect("writing to memory does not fail");
-            line.extend_from_slice(&hash.hex());
-        }
-        if !entry.attributes.is_none() {
-            write!(line, " {}", entry.attributes).expect("writing to memory does not fail");
-        }
-        line.push(b'\t');
-        entry.write_path(&mut line);
-        line.push(0);
-    }
-    hasher.update(&line);
-    hasher.finish().0
 }

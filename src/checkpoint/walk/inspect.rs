@@ -17,7 +17,7 @@ use crate::checkpoint::root::{PathKind, Root, is_absent};
 use crate::checkpoint::sensitive::{Sensitive, Suspicion, holds_private_key};
 use crate::checkpoint::stat_cache::{CacheLookup, CachedDir, Stat, StatCache};
 use crate::checkpoint::store::StoreSnapshot;
-use crate::checkpoint::tree::{Entry, Part, Tree};
+use crate::checkpoint::tree::{Cursor, Entry, Part, Tree};
 
 /// The tree to walk, and everything that decides what is in scope.
 pub struct WalkInput<'a> {
@@ -109,6 +109,8 @@ pub(super) struct DirContext<'d> {
     pub cached: Option<CachedDir>,
     /// The part of the baseline below this directory.
     pub baseline: Option<Part<'d>>,
+    /// Where the last entry was found in it, if one thread inspects all of them.
+    pub cursor: Option<Cursor>,
     pub now: RuleSet,
     /// The rules of the baseline.
     pub before: Option<RuleSet>,
@@ -152,7 +154,10 @@ impl DirContext<'_> {
             None => dir.find(name, is_dir),
         });
         let was_visible = cached.as_ref().is_some_and(|cached| *cached != CacheLookup::IgnoredDir);
-        let before = self.baseline.and_then(|part| part.entry(&path));
+        let before = self.baseline.and_then(|part| match &self.cursor {
+            Some(cursor) => part.entry_at(&path, (&self.task.path, name), cursor),
+            None => part.entry(&path),
+        });
         let scope = self.scope(&path, is_dir, was_visible, before.is_some());
         let decision = if is_dir {
             self.inspect_dir(entry, &path, scope)

@@ -18,6 +18,7 @@ use crate::checkpoint::path::TreePath;
 use crate::checkpoint::quote;
 use crate::checkpoint::root::{PathKind, is_absent};
 use crate::checkpoint::stat_cache::CachedDir;
+use crate::checkpoint::tree::Cursor;
 use crate::checkpoint::unlocked_dirs::UnlockedDirs;
 use crate::error::{Error, Result};
 use crate::humanize::count;
@@ -162,6 +163,7 @@ impl WalkInput<'_> {
             listing,
             cached,
             baseline: self.baseline.as_ref().map(|baseline| baseline.tree.below(&task.path)),
+            cursor: (listing.entries().len() <= LARGE_DIR).then(Cursor::default),
             same_rules: before.as_ref().is_none_or(|before| {
                 before.rules.fingerprint() == now.rules.fingerprint() && before.view == now.view
             }),
