@@ -101,10 +101,25 @@ impl CheckpointDir {
         adjust: &dyn Fn(&mut Changes<'_>),
         progress: &dyn Progress,
     ) -> Result<ChangeRecord> {
+        self.record_found(None, workspace, manifest, adjust, progress)
+    }
+
+    /// The same, if what changed was `found` just now: the tree is compared again only if a file has changed since.
+    pub fn record_found<'w>(
+        &self,
+        mut found: Option<Changes<'w>>,
+        workspace: &'w Workspace,
+        manifest: &Manifest,
+        adjust: &dyn Fn(&mut Changes<'_>),
+        progress: &dyn Progress,
+    ) -> Result<ChangeRecord> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut changes = workspace.compare(manifest, progress)?;
+            let mut changes = match found.take() {
+                Some(changes) => changes,
+                None => workspace.compare(manifest, progress)?,
+            };
             adjust(&mut changes);
             let mut file = AtomicFile::create(self.diff_path())?;
             match workspace.write_diff(&changes, &mut file) {

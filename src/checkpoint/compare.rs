@@ -67,6 +67,11 @@ impl Changes<'_> {
         self.unlocked.while_locked(work)
     }
 
+    /// Whether directories that cannot be listed were made readable.
+    pub fn holds_unlocked(&self) -> bool {
+        self.unlocked.any()
+    }
+
     /// Takes likely secrets that are new since the checkpoint out of the changes, and the directories that exist because of them: who goes
     /// back to a checkpoint leaves them where they are. Returns them.
     pub fn leave_secrets(&mut self, manifest: &Manifest) -> Vec<TreePath> {

@@ -25,8 +25,10 @@ use crate::interrupt::{self, Interruptible};
 
 /// Up to this size a file is read at once, and hashed and stored from memory.
 const SMALL: u64 = 1024 * 1024;
-/// How many neighbouring files a thread takes at a time.
-const BATCH: usize = 64;
+/// How many neighbouring files a thread takes at a time, at least.
+const MIN_BATCH: usize = 64;
+/// How many batches there are, about, of very many files: each takes memory.
+const MAX_BATCHES: usize = 2048;
 /// How often a file that keeps changing is read again.
 const MAX_RETRIES: u32 = 6;
 
@@ -107,11 +109,14 @@ fn uncached_items(items: &[Item]) -> impl Iterator<Item = &Item> {
 
 /// Divides what has to be read into batches.
 fn batches(walk: &mut Walk) -> Vec<Batch<'_>> {
+    let unread: usize =
+        walk.dirs.iter().map(|dir| dir.uncached.iter().filter(|entry| is_unread(entry)).count()).sum();
+    let size = MIN_BATCH.max(unread / MAX_BATCHES);
     let mut batches = Vec::new();
     let mut batch = Batch::default();
     for WalkedDir { path, names, items, uncached, .. } in &mut walk.dirs {
         let mut rest = &mut uncached[..];
-        for items in items.chunks(BATCH) {
+        for items in items.chunks(size) {
             let uncached =
                 rest.split_off_mut(..uncached_items(items).count()).expect("there is one for each item");
             let files = uncached.iter().filter(|entry| is_unread(entry)).count();
@@ -119,7 +124,7 @@ fn batches(walk: &mut Walk) -> Vec<Batch<'_>> {
                 batch.files += files;
                 batch.slices.push(DirSlice { dir: path, names, items, uncached });
             }
-            if batch.files >= BATCH {
+            if batch.files >= size {
                 batches.push(std::mem::take(&mut batch));
             }
         }

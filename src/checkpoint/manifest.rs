@@ -5,6 +5,7 @@
 //! hardly changed adds next to nothing.
 
 mod file;
+mod lines;
 mod memo;
 mod parts;
 mod stored;

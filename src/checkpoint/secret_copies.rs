@@ -31,9 +31,13 @@ impl NotedSecrets {
         let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         secrets.extend(walk.coverage.sensitive.iter().filter_map(read).map(|(hash, _)| hash));
         if !secrets.is_empty() {
-            for (held, _) in before.iter().filter_map(|entry| entry.node.content()) {
-                secrets.remove(&held);
-            }
+            // There are few secrets and many entries.
+            let mut sorted: Vec<ContentHash> = secrets.iter().copied().collect();
+            sorted.sort_unstable();
+            let contents = before.iter().filter_map(|entry| entry.node.content());
+            let held: Vec<ContentHash> =
+                contents.map(|(hash, _)| hash).filter(|hash| sorted.binary_search(hash).is_ok()).collect();
+            secrets.retain(|hash| !held.contains(hash));
         }
         secrets
     }

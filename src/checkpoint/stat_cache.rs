@@ -24,6 +24,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+pub use encoding::PackedStat;
 pub use file::CacheFile;
 
 use encoding::{Decoder, encode, encode_stat, tag_is_dir};

@@ -25,6 +25,10 @@ impl<'r> UnlockedDirs<'r> {
         UnlockedDirs { root, dirs }
     }
 
+    pub fn any(&self) -> bool {
+        !self.dirs.is_empty()
+    }
+
     /// Makes every directory above these paths readable.
     pub fn above<'p>(root: &'r Root, paths: impl Iterator<Item = &'p TreePath>) -> io::Result<Self> {
         let mut unlocked = UnlockedDirs::new(root, Vec::new());

@@ -253,7 +253,7 @@ impl Workspace {
                     ItemKind::Uncached(number) => match dir.uncached[number as usize] {
                         UncachedEntry::Unread => return None,
                         UncachedEntry::Link(_, hash) => CacheLookup::Link(hash),
-                        UncachedEntry::File(stat, hash) => file(stat, hash, Attributes::default()),
+                        UncachedEntry::File(stat, hash) => file(stat.unpack(), hash, Attributes::default()),
                         UncachedEntry::FileWithAttributes(ref read) => {
                             file(read.0, read.1, read.2.without_owner())
                         }

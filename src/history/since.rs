@@ -83,7 +83,7 @@ fn revert(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<Opt
     }
     let count = changes.list.len() as u64;
     // Directories that cannot be listed have their own modes again, which are part of what is saved.
-    drop(changes);
+    let changes = Some(changes).filter(|changes| !changes.holds_unlocked());
     let label = CheckpointLabel::with_reason(format!("before the revert to {id}"));
     let (present, saved) = tree::save_present(context, &label, &manifest.tree)?;
     let present = present.dir;
@@ -99,7 +99,7 @@ fn revert(context: HistoryContext<'_>, checkpoint: &CheckpointDir) -> Result<Opt
         changes.quarantine_unsaved(&manifest.tree, &saved.tree);
     };
     let reverted = record
-        .record_changes(context.workspace, &manifest, &adjust, context.progress)
+        .record_found(changes, context.workspace, &manifest, &adjust, context.progress)
         .and_then(|_| record.revert(context.workspace, &manifest, RestoreAction::Revert, &log));
     match reverted {
         Ok(RestoreOutcome::Done(outcome)) => Ok(Some(RevertSince { outcome, present, secrets_left })),

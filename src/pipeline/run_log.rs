@@ -1,7 +1,7 @@
 //! Records whether a run's change is in the tree: in its result and in the tracker. A restore does so before its journal is removed, so
 //! a process that is killed leaves the record, or the journal from which recovery writes it.
 
-use std::cell::RefCell;
+use std::cell::{LazyCell, RefCell};
 
 use super::result::{RevertRecord, RunResult};
 use super::rolled_back::{MoveTarget, MovedRun, TreeMove, checkpoint_time, record_moved_runs};
@@ -55,8 +55,12 @@ impl RunLog<'_> {
         if restore.action == RestoreAction::Apply {
             dir = history::find_recorded_change(self.layout, &dir)?;
         }
-        let Ok(manifest) = dir.manifest(self.store) else { return Ok(()) };
-        let now = |path: &TreePath| restore.paths.contains(path).then(|| manifest.tree.get(path));
+        // Reading it takes a while, and without runs in between nobody asks. If it cannot be read, nothing is known to have moved.
+        let manifest = LazyCell::new(|| dir.manifest(self.store).ok());
+        let now = |path: &TreePath| {
+            let manifest = manifest.as_ref().filter(|_| restore.paths.contains(path))?;
+            Some(manifest.tree.get(path))
+        };
         // A part of the tree, or all of it.
         let target = MoveTarget::Past { time: checkpoint_time(&dir), is_whole: false };
         let tree = TreeMove { now: &now, saved: None, target, dry_run: false };

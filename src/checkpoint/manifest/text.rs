@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::lines::decode_plain;
 use super::{Manifest, VERSION};
 use crate::checkpoint::entry::{AttributedNode, Node};
 use crate::checkpoint::hash::ContentHash;
@@ -47,6 +48,11 @@ pub fn write_entries(tree: &Tree, out: &mut impl Write) -> io::Result<()> {
 
 /// Decodes entries that [`encode`] encoded; `None` if they are malformed.
 pub fn decode(entries: &[u8]) -> Option<Tree> {
+    decode_plain(entries).or_else(|| decode_json(entries))
+}
+
+/// The same, by a JSON parser.
+pub fn decode_json(entries: &[u8]) -> Option<Tree> {
     let entries = entries.strip_suffix(SEPARATOR)?;
     let text = [b"{", entries, b"}"].concat();
     serde_json::from_slice::<Files>(&text).ok().map(|files| files.0)

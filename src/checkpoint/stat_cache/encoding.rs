@@ -34,11 +34,30 @@ pub fn encode(out: &mut Vec<u8>, name: &[u8], known: &CacheLookup) {
 }
 
 pub fn encode_stat(out: &mut Vec<u8>, stat: &Stat) {
-    let Stat { size, mtime, ctime, inode, device, mode } = stat;
-    for number in [*size, mtime.0 as u64, ctime.0 as u64, *inode, *device] {
-        out.extend(number.to_le_bytes());
+    out.extend(PackedStat::new(stat).0);
+}
+
+/// A `stat` result without the bytes that only align it: a first capture has one for each file in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedStat([u8; STAT_LEN]);
+
+/// Five numbers of 8 bytes, and one of 4.
+const STAT_LEN: usize = 44;
+
+impl PackedStat {
+    pub fn new(stat: &Stat) -> Self {
+        let mut bytes = [0; STAT_LEN];
+        let numbers = [stat.size, stat.mtime.0 as u64, stat.ctime.0 as u64, stat.inode, stat.device];
+        for (place, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
+        }
+        bytes[40..].copy_from_slice(&stat.mode.to_le_bytes());
+        PackedStat(bytes)
     }
-    out.extend(mode.to_le_bytes());
+
+    pub fn unpack(&self) -> Stat {
+        Decoder(&self.0).stat().expect("it has as many bytes as it needs")
+    }
 }
 
 pub fn tag_is_dir(tag: u8) -> bool {

@@ -9,7 +9,7 @@ use crate::checkpoint::entry::{FileMode, Node};
 use crate::checkpoint::hash::ContentHash;
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile};
 use crate::checkpoint::path::TreePath;
-use crate::checkpoint::stat_cache::{Stat, Time, path_order};
+use crate::checkpoint::stat_cache::{PackedStat, Stat, Time, path_order};
 
 #[derive(Default)]
 pub struct Walk {
@@ -95,7 +95,7 @@ pub enum UncachedEntry {
     /// A file that is not read yet or, when all have been read, that vanished before.
     Unread,
     /// A file, and its `stat` result just before it was read.
-    File(Stat, ContentHash),
+    File(PackedStat, ContentHash),
     /// The same for a file that has attributes. Boxed, because few have.
     FileWithAttributes(Box<(Stat, ContentHash, Attributes)>),
     /// A link's target and its hash.
@@ -106,7 +106,7 @@ impl UncachedEntry {
     /// A file that was read.
     pub fn file(stat: Stat, hash: ContentHash, attributes: Attributes) -> Self {
         if attributes.is_none() {
-            return UncachedEntry::File(stat, hash);
+            return UncachedEntry::File(PackedStat::new(&stat), hash);
         }
         UncachedEntry::FileWithAttributes(Box::new((stat, hash, attributes)))
     }
@@ -124,7 +124,7 @@ impl UncachedEntry {
         };
         match self {
             UncachedEntry::Unread => None,
-            UncachedEntry::File(stat, hash) => file(stat, hash),
+            UncachedEntry::File(stat, hash) => file(&stat.unpack(), hash),
             UncachedEntry::FileWithAttributes(read) => file(&read.0, &read.1),
             UncachedEntry::Link(target, hash) => {
                 Some(Node::Symlink { hash: *hash, size: target.len() as u64 })
