@@ -268,8 +268,8 @@ impl<'w> FileReader<'w> {
         let mut before = rustix::fs::fstat(&file)?;
         if self.with_attributes {
             attributes = Attributes::read(&file, (before.st_uid, before.st_gid), self.root.owner())?;
-            // Reading those of a file that is not readable changes its times.
-            if !attributes.is_none() {
+            // Reading those of a file that is not readable changes its times, whatever is kept of them.
+            if !attributes.is_none() || before.st_mode & 0o400 == 0 {
                 before = rustix::fs::fstat(&file)?;
             }
         }
