@@ -12,6 +12,11 @@ const CREATE: [&str; 2] = ["checkpoint", "create"];
 /// What writes, and what makes it durable.
 const WRITING: [&str; 4] = ["write", "fsync", "fdatasync", "rename"];
 
+/// So many files that the manifest is in parts.
+const SHARED: u32 = 300;
+/// So many that decree also remembers how the manifest is stored.
+const REMEMBERED: u32 = 4200;
+
 /// A tree whose next checkpoint shares its manifest's entries and merges packs.
 struct Scene {
     project: Project,
@@ -24,9 +29,9 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Scene {
+    fn new(files: u32) -> Scene {
         let project = Project::new();
-        for n in 0..300 {
+        for n in 0..files {
             project.write(format!("dir-{}/file-{n}", n % 7), format!("content of {n}\n"));
         }
         project.checkpoint();
@@ -71,7 +76,7 @@ fn a_checkpoint_that_shares_and_merges_survives_every_fault_of_the_disk() {
     if !has_strace() {
         return;
     }
-    let scene = Scene::new();
+    let scene = Scene::new(REMEMBERED);
     let project = &scene.project;
     let calls = count_calls(project, &CREATE);
     let (mut failed, mut silenced, mut all) = (0, 0, 0);
@@ -106,7 +111,7 @@ fn a_rollback_to_a_manifest_in_parts_touches_nothing_if_the_store_cannot_be_read
     if !has_strace() {
         return;
     }
-    let scene = Scene::new();
+    let scene = Scene::new(SHARED);
     let (project, rollback) = (&scene.project, ["rollback", &scene.id]);
     let store: Vec<String> =
         packs(&project.path(".decree/store")).iter().map(|pack| pack.to_str().unwrap().to_owned()).collect();
