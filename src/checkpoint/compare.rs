@@ -227,13 +227,19 @@ impl Changes<'_> {
 fn differences(before: &Tree, now: Walk) -> Vec<Change> {
     if now.only_same_files() == Some(before.count().0) {
         // All files and links are there, and no others: only directories can differ.
-        return differences_of(before.dirs(), now, true);
+        return differences_of(before.dirs(), |visit| now.into_other_entries(visit));
     }
-    differences_of(before.iter(), now, false)
+    differences_of(before.iter(), |visit| now.into_entries(visit))
 }
 
-/// The same for some of the entries of a tree, sorted. `only_dirs`: the files and links do not matter.
-fn differences_of<'t>(before: impl Iterator<Item = Entry<'t>>, now: Walk, only_dirs: bool) -> Vec<Change> {
+/// Called for every entry, with its directory, its name, its node and its attributes.
+type EntryVisitor<'v> = dyn FnMut(&[u8], &[u8], Option<Node>, &Attributes) + 'v;
+
+/// The same for some of the entries of a tree, and those that a walk found; both sorted.
+fn differences_of<'t>(
+    before: impl Iterator<Item = Entry<'t>>,
+    visit_now: impl FnOnce(&mut EntryVisitor<'_>),
+) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut old = before.peekable();
     let removed = |entry: Entry<'_>| Change {
@@ -242,10 +248,7 @@ fn differences_of<'t>(before: impl Iterator<Item = Entry<'t>>, now: Walk, only_d
         after: None,
         attributes: AttributeChange::between(entry.attributes.clone(), Attributes::default()),
     };
-    now.into_entries(|dir, name, node, attributes| {
-        if node.is_none() && only_dirs {
-            return;
-        }
+    visit_now(&mut |dir, name, node, attributes| {
         while let Some(entry) = old.next_if(|entry| entry.cmp_in(dir, name) == Ordering::Less) {
             changes.push(removed(entry));
         }

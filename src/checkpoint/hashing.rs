@@ -114,7 +114,8 @@ fn batches(walk: &mut Walk) -> Vec<Batch<'_>> {
     let size = MIN_BATCH.max(unread / MAX_BATCHES);
     let mut batches = Vec::new();
     let mut batch = Batch::default();
-    for WalkedDir { path, names, items, uncached, .. } in &mut walk.dirs {
+    let dirs = walk.dirs.iter_mut().filter(|dir| !dir.uncached.is_empty());
+    for WalkedDir { path, names, items, uncached, .. } in dirs {
         let mut rest = &mut uncached[..];
         for items in items.chunks(size) {
             let uncached =

@@ -21,8 +21,10 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
+use std::ops::{Deref, Range};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use encoding::PackedStat;
 pub use file::CacheFile;
@@ -44,6 +46,8 @@ const FOOTER_LEN: u64 = 8 + 4;
 
 /// A cache of at most this size is read as a whole.
 const MAX_READ: u64 = 16 << 20;
+/// About as many bytes as a file takes.
+const TYPICAL_ENTRY_LEN: usize = 80;
 
 /// A file system's timestamp, in nanoseconds since 1970. Times more than 292 years from then wrap around,
 /// and still differ if they did.
@@ -132,22 +136,40 @@ pub struct StatCache {
 /// The blocks of a cache.
 enum CacheBytes {
     /// All of them: a system call for each directory would take longer.
-    Read(Vec<u8>),
+    Read(Arc<Vec<u8>>),
     /// In the file, as there are many.
     InFile(File),
 }
 
 impl CacheBytes {
-    fn read(&self, offset: u64, length: u32) -> Option<Vec<u8>> {
-        let (start, length) = (usize::try_from(offset).ok()?, length as usize);
+    fn block(&self, offset: u64, length: u32) -> Option<BlockBytes> {
+        let length = length as usize;
         match self {
-            CacheBytes::Read(bytes) => bytes.get(start..)?.get(..length).map(<[u8]>::to_vec),
+            CacheBytes::Read(bytes) => {
+                let start = usize::try_from(offset).ok()?;
+                let end = start.checked_add(length).filter(|end| *end <= bytes.len())?;
+                Some(BlockBytes { whole: Arc::clone(bytes), range: start..end })
+            }
             CacheBytes::InFile(file) => {
                 let mut bytes = vec![0; length];
                 file.read_exact_at(&mut bytes, offset).ok()?;
-                Some(bytes)
+                Some(BlockBytes { whole: Arc::new(bytes), range: 0..length })
             }
         }
+    }
+}
+
+/// The entries of a directory, encoded: a part of the whole cache, or read on their own.
+struct BlockBytes {
+    whole: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Deref for BlockBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.whole[self.range.clone()]
     }
 }
 
@@ -165,20 +187,22 @@ pub struct CachedDir {
     fingerprint: [u8; 16],
     /// What the directory was when it had these names and no others.
     listed: Option<Stat>,
-    bytes: Vec<u8>,
+    bytes: BlockBytes,
     /// The offset of each entry.
     starts: Vec<u32>,
+    /// The length of all names together.
+    names_len: usize,
 }
 
 impl CachedDir {
-    fn decode(block: &Block, bytes: Vec<u8>) -> Option<Self> {
-        let mut starts = Vec::new();
-        let mut input = Decoder(&bytes);
+    fn decode(block: &Block, bytes: BlockBytes) -> Option<Self> {
+        let mut starts = Vec::with_capacity(bytes.len() / TYPICAL_ENTRY_LEN);
+        let (mut input, mut names_len) = (Decoder(&bytes), 0);
         while !input.0.is_empty() {
             starts.push(u32::try_from(bytes.len() - input.0.len()).ok()?);
-            input.entry()?;
+            names_len += input.skip_entry()?;
         }
-        Some(CachedDir { fingerprint: block.fingerprint, listed: block.listed, bytes, starts })
+        Some(CachedDir { fingerprint: block.fingerprint, listed: block.listed, bytes, starts, names_len })
     }
 
     /// Whether the entries are all names of a directory with this `stat` result.
@@ -223,6 +247,10 @@ impl CachedDir {
     pub fn len(&self) -> usize {
         self.starts.len()
     }
+
+    pub fn names_len(&self) -> usize {
+        self.names_len
+    }
 }
 
 impl StatCache {
@@ -233,7 +261,7 @@ impl StatCache {
     /// Reads the entries of a directory (empty: the root).
     pub fn dir(&self, path: &[u8]) -> Option<CachedDir> {
         let block = self.dirs.get(path)?;
-        let bytes = self.bytes.as_ref()?.read(block.offset, block.length)?;
+        let bytes = self.bytes.as_ref()?.block(block.offset, block.length)?;
         if crc32fast::hash(&bytes) != block.checksum {
             return None;
         }
@@ -272,7 +300,7 @@ impl StatCache {
         let bytes = if table_at <= MAX_READ {
             let mut bytes = vec![0; usize::try_from(table_at).ok()?];
             file.read_exact_at(&mut bytes, 0).ok()?;
-            CacheBytes::Read(bytes)
+            CacheBytes::Read(Arc::new(bytes))
         } else {
             CacheBytes::InFile(file)
         };

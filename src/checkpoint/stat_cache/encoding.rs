@@ -43,6 +43,7 @@ pub struct PackedStat([u8; STAT_LEN]);
 
 /// Five numbers of 8 bytes, and one of 4.
 const STAT_LEN: usize = 44;
+const HASH_LEN: usize = 32;
 
 impl PackedStat {
     pub fn new(stat: &Stat) -> Self {
@@ -108,6 +109,23 @@ impl<'b> Decoder<'b> {
         let [tag] = self.array()?;
         let length = usize::from(u16::from_le_bytes(self.array()?));
         Some((tag, self.take(length)?))
+    }
+
+    /// Passes over an entry. Returns the length of its name.
+    pub fn skip_entry(&mut self) -> Option<usize> {
+        let (tag, name) = self.name()?;
+        match tag {
+            0 | 4 => {}
+            1 => drop(self.take(HASH_LEN)?),
+            2 | 3 => drop(self.take(STAT_LEN + HASH_LEN)?),
+            5 | 6 => {
+                self.take(STAT_LEN + HASH_LEN)?;
+                let length = self.u32()? as usize;
+                self.take(length)?;
+            }
+            _ => return None,
+        }
+        Some(name.len())
     }
 
     pub fn entry(&mut self) -> Option<CacheLookup> {

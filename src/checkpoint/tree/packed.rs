@@ -166,10 +166,7 @@ impl Tree {
 
     /// Whether there is a directory at `dir` (without a trailing slash): an entry, or implied by one below it.
     pub fn has_dir(&self, dir: &[u8]) -> bool {
-        match Part(&self.chunks).find(dir) {
-            Some(entry) => entry.node.is_dir(),
-            None => !self.below(dir).0.is_empty(),
-        }
+        Part(&self.chunks).has_dir(dir)
     }
 
     /// Whether `dir` is an entry with nothing below it.
@@ -179,14 +176,7 @@ impl Tree {
 
     /// The entries below a directory (empty: the root), at any depth.
     pub fn below(&self, dir: &[u8]) -> Part<'_> {
-        if dir.is_empty() {
-            return Part(&self.chunks);
-        }
-        // Names such as `dir-x` sort between a directory and its contents.
-        let start = [dir, b"/"].concat();
-        let chunks = &self.chunks[self.chunks.partition_point(|chunk| chunk.is_before(&start))..];
-        let end = chunks.partition_point(|chunk| *chunk.dir == *dir || chunk.dir.starts_with(&start));
-        Part(&chunks[..end])
+        Part(&self.chunks).below(dir)
     }
 
     /// The number of files and links, and their total size.
@@ -215,23 +205,38 @@ impl<'t> Part<'t> {
         self.0.iter().flat_map(Chunk::iter)
     }
 
+    /// Those below a directory (empty: the root), at any depth.
+    pub fn below(self, dir: &[u8]) -> Part<'t> {
+        if dir.is_empty() {
+            return self;
+        }
+        // Names such as `dir-x` sort between a directory and its contents.
+        let start = [dir, b"/"].concat();
+        let chunks = &self.0[self.0.partition_point(|chunk| chunk.is_before(&start))..];
+        let end = chunks.partition_point(|chunk| *chunk.dir == *dir || chunk.dir.starts_with(&start));
+        Part(&chunks[..end])
+    }
+
+    /// Whether there is a directory at `dir` (without a trailing slash): an entry, or implied by one below it.
+    pub fn has_dir(self, dir: &[u8]) -> bool {
+        match self.find(dir) {
+            Some(entry) => entry.node.is_dir(),
+            None => !self.below(dir).0.is_empty(),
+        }
+    }
+
     /// The entry at a path.
     pub fn entry(self, path: &TreePath) -> Option<Entry<'t>> {
         self.find(path.as_bytes())
     }
 
     /// The same for the path of `name` in `dir`. It takes little time if `cursor` is at the entry before.
-    pub fn entry_at(
-        self,
-        path: &TreePath,
-        (dir, name): (&[u8], &[u8]),
-        cursor: &Cursor,
-    ) -> Option<Entry<'t>> {
+    pub fn entry_at(self, (dir, name): (&[u8], &[u8]), cursor: &Cursor) -> Option<Entry<'t>> {
         let (number, at) = cursor.get();
         let is_next = |chunk: &&Chunk| at < chunk.slots.len() && *chunk.dir == *dir && chunk.name(at) == name;
         let (number, at) = match self.0.get(number).filter(is_next) {
             Some(_) => (number, at),
-            None => self.position(path.as_bytes())?,
+            None => self.position(TreePath::joined(dir, name).as_bytes())?,
         };
         cursor.set(number, at + 1);
         Some(self.0[number].entry(at))

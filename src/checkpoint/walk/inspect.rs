@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
+use super::entry_path::EntryPath;
 use super::listing::{ListedName, Listing};
 use super::result::UncachedEntry;
 use super::scope::{RuleSet, View};
@@ -75,7 +76,7 @@ pub(super) enum EntryDecision {
     Known(Node, Attributes),
     /// A file or link in scope that the cache lacks.
     Uncached(UncachedEntry),
-    Enter(Task),
+    Enter(Box<Task>),
     IgnoredDir(PrunedDir),
     IgnoredFile(TreePath),
     Sensitive(TreePath),
@@ -138,10 +139,10 @@ impl DirContext<'_> {
         if self.is_own(name) {
             return EntryDecision::Skip;
         }
-        let path = TreePath::joined(&self.task.path, name);
+        let path = EntryPath::new(&self.task.path, name);
         if name == GIT_DIR {
             return if self.task.is_new {
-                EntryDecision::OutOfScope(path)
+                EntryDecision::OutOfScope(path.get().clone())
             } else if self.task.in_scope {
                 EntryDecision::Repository(RepositoryPath::in_dir(&self.task.path))
             } else {
@@ -155,28 +156,28 @@ impl DirContext<'_> {
         });
         let was_visible = cached.as_ref().is_some_and(|cached| *cached != CacheLookup::IgnoredDir);
         let before = self.baseline.and_then(|part| match &self.cursor {
-            Some(cursor) => part.entry_at(&path, (&self.task.path, name), cursor),
-            None => part.entry(&path),
+            Some(cursor) => part.entry_at((&self.task.path, name), cursor),
+            None => part.entry(path.get()),
         });
         let scope = self.scope(&path, is_dir, was_visible, before.is_some());
         let decision = if is_dir {
-            self.inspect_dir(entry, &path, scope)
+            self.inspect_dir(entry, path.get(), scope)
         } else if scope.in_scope {
             self.inspect_leaf(entry, &path, cached, before)
         } else {
-            Ok(self.inspect_ignored(entry.kind, &path, scope.unexpected))
+            Ok(self.inspect_ignored(entry.kind, path.get(), scope.unexpected))
         };
         match decision {
             Ok(decision) => decision,
             Err(error) if is_absent(&error) => EntryDecision::Skip,
-            Err(error) => EntryDecision::Failed((path.as_bytes().into(), error)),
+            Err(error) => EntryDecision::Failed((path.get().as_bytes().into(), error)),
         }
     }
 
     fn inspect_leaf(
         &self,
         entry: &ListedName,
-        path: &TreePath,
+        path: &EntryPath<'_>,
         cached: Option<CacheLookup>,
         before: Option<Entry<'_>>,
     ) -> io::Result<EntryDecision> {
@@ -195,7 +196,7 @@ impl DirContext<'_> {
                 if before.is_none() && self.input.outputs.contains(&(stat.device, stat.inode)) {
                     return Ok(match self.input.baseline {
                         Some(_) => EntryDecision::Skip,
-                        None => EntryDecision::Output(path.clone()),
+                        None => EntryDecision::Output(path.get().clone()),
                     });
                 }
                 let hit = match cached {
@@ -208,20 +209,23 @@ impl DirContext<'_> {
                     _ => None,
                 };
                 let known_good = hit.is_some() && self.cached_rules;
-                if !known_good && self.is_sensitive(path, before.map(|before| before.node))? {
+                if !known_good && self.is_sensitive(path.get(), before.map(|before| before.node))? {
                     let decision = match &self.input.baseline {
-                        Some(baseline) if !baseline.coverage.excludes(path) => EntryDecision::NewSecret,
+                        Some(baseline) if !baseline.coverage.excludes(path.get()) => EntryDecision::NewSecret,
                         _ => EntryDecision::Sensitive,
                     };
-                    return Ok(decision(path.clone()));
+                    return Ok(decision(path.get().clone()));
                 }
                 if has_other_names && self.input.baseline.is_none() {
-                    self.hard_links.lock().expect("no thread panics while it adds a path").push(path.clone());
+                    self.hard_links
+                        .lock()
+                        .expect("no thread panics while it adds a path")
+                        .push(path.get().clone());
                 }
                 (hit, UncachedEntry::Unread)
             }
             PathKind::Special | PathKind::Dir => {
-                return Ok(self.exclude_special(path));
+                return Ok(self.exclude_special(path.get()));
             }
         };
         Ok(match hit {
@@ -280,9 +284,8 @@ impl DirContext<'_> {
         scope: EntryScope,
     ) -> io::Result<EntryDecision> {
         let baseline = self.input.baseline.as_ref();
-        let has_dir = |tree: &Tree| tree.has_dir(path.as_bytes());
-        let existed = baseline.is_some_and(|baseline| has_dir(baseline.tree))
-            || self.input.despite_rules.is_some_and(has_dir);
+        let existed = self.baseline.is_some_and(|part| part.has_dir(path.as_bytes()))
+            || self.input.despite_rules.is_some_and(|tree| tree.has_dir(path.as_bytes()));
         let may_keep = scope.now_below == View::OnlyKept || scope.before_below == Some(View::OnlyKept);
         if !scope.in_scope && !existed && !may_keep {
             let pruned = PrunedDir { path: path.clone(), secrets: self.input.secrets_in_pruned(path) };
@@ -292,7 +295,7 @@ impl DirContext<'_> {
         let (stat, owner, _) = self.listing.stat(entry)?;
         let was_ignored = baseline.is_some_and(|baseline| baseline.coverage.is_ignored_dir(path));
         let before = self.before.as_ref().zip(scope.before_below);
-        Ok(EntryDecision::Enter(Task {
+        Ok(EntryDecision::Enter(Box::new(Task {
             path: path.as_bytes().into(),
             mode: FileMode::from_bits(stat.mode),
             stat: Some(stat),
@@ -301,16 +304,16 @@ impl DirContext<'_> {
             now: self.now.with_view(scope.now_below),
             before: before.map(|(rules, view)| rules.with_view(view)),
             is_new: self.task.is_new || (baseline.is_some() && !existed && !was_ignored),
-        }))
+        })))
     }
 
     /// Whether a path is in scope, by the current rules and, with a baseline, by its rules, too.
-    fn scope(&self, path: &TreePath, is_dir: bool, was_visible: bool, in_baseline: bool) -> EntryScope {
+    fn scope(&self, path: &EntryPath<'_>, is_dir: bool, was_visible: bool, in_baseline: bool) -> EntryScope {
         let expected = |in_scope, below| {
             let before_below = self.before.as_ref().map(|_| below);
             EntryScope { in_scope, unexpected: false, now_below: below, before_below }
         };
-        let excludes = |baseline: &Baseline<'_>| baseline.coverage.excludes(path);
+        let excludes = |baseline: &Baseline<'_>| baseline.coverage.excludes(path.get());
         if !in_baseline && self.input.baseline.as_ref().is_some_and(excludes) {
             // It existed and was not protected: whatever the rules say now, it is never touched.
             return expected(false, View::Nothing);
@@ -318,6 +321,7 @@ impl DirContext<'_> {
         if was_visible && self.same_rules && self.now.view == View::All && self.cached_rules {
             return expected(true, View::All);
         }
+        let path = path.get();
         let now = self.now.visibility(path.as_bytes(), is_dir);
         let Some(rules) = &self.before else {
             let is_named = self.input.despite_rules.is_some_and(|tree| tree.has(path));

@@ -48,7 +48,8 @@ pub struct ListedName {
 impl Listing {
     /// A directory (not the root) that has the names that the cache has for it.
     pub fn cached(root: &Root, path: &[u8], known: &CachedDir) -> io::Result<Listing> {
-        let mut names = NameList { text: Vec::new(), list: Vec::with_capacity(known.len()) };
+        let text = Vec::with_capacity(known.names_len());
+        let mut names = NameList { text, list: Vec::with_capacity(known.len()) };
         for ((name, kind), place) in known.names().zip(0..) {
             names.push(name, kind, Some(place))?;
         }
@@ -89,6 +90,11 @@ impl Listing {
 
     pub fn name(&self, entry: &ListedName) -> &[u8] {
         entry.name.of(&self.names.text)
+    }
+
+    /// The length of all names together.
+    pub fn names_len(&self) -> usize {
+        self.names.text.len()
     }
 
     /// Sorted by path.

@@ -1,6 +1,6 @@
 //! Walking the tree: which paths are in scope, and what `stat` says of them.
 //!
-//! A walk goes down level by level, the directories of a level in parallel, and reads no file
+//! A walk enters directories in parallel, each as soon as its parent was listed, and reads no file
 //! content except ignore files and possible keys. With a *baseline* (a checkpoint to compare with)
 //! it applies the rules of the checkpoint as well as the current ones:
 //!
@@ -9,6 +9,8 @@
 //! - a new path that only one set of rules shows, or that is in a new directory, is reported as
 //!   [`Walk::out_of_scope`]: a revert moves it to the quarantine and never deletes it.
 
+mod collect;
+mod entry_path;
 mod inspect;
 mod listing;
 mod pruned;

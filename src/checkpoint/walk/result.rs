@@ -45,6 +45,8 @@ pub struct WalkedDir {
     pub(super) known_attributes: Vec<(u32, Attributes)>,
     /// The entries of the items that are [`ItemKind::Uncached`], in the same order.
     pub uncached: Vec<UncachedEntry>,
+    /// How many of the items are directories.
+    pub(super) subdirs: usize,
     /// How many names the cache has for it, if it was made under the same rules.
     pub cached_names: Option<usize>,
     /// What it was before it was listed, if every name in it is an item.
@@ -134,10 +136,17 @@ impl UncachedEntry {
 }
 
 impl WalkedDir {
+    /// Makes room for so many items with names of this length together.
+    pub(super) fn reserve(&mut self, items: usize, names_len: usize) {
+        self.items.reserve_exact(items);
+        self.names.reserve_exact(names_len);
+    }
+
     pub(super) fn add(&mut self, name: &[u8], kind: ItemKind) {
         let start = u32::try_from(self.names.len()).expect("a listing has less than 4 GiB of names");
         self.names.extend_from_slice(name);
         self.items.push(Item { name: Name { start, length: name.len() as u16 }, kind });
+        self.subdirs += usize::from(matches!(kind, ItemKind::Dir(_)));
     }
 
     /// What the directory was when it had these names and no others, and no attributes. It says nothing if the directory may have changed in
@@ -181,7 +190,8 @@ impl Walk {
     /// Takes the files whose content is a secret out of what is in scope, and returns their paths. All files must have been read.
     pub fn withhold(&mut self, is_secret: impl Fn(&ContentHash) -> bool) -> Vec<TreePath> {
         let mut withheld = Vec::new();
-        for WalkedDir { path, names, items, known, uncached, .. } in &mut self.dirs {
+        let has_new = |dir: &&mut WalkedDir| !dir.known.is_empty() || !dir.uncached.is_empty();
+        for WalkedDir { path, names, items, known, uncached, .. } in self.dirs.iter_mut().filter(has_new) {
             items.retain(|item| {
                 let node = match item.kind {
                     ItemKind::Known(number) => Some(known[number as usize]),
@@ -200,29 +210,36 @@ impl Walk {
 
     /// How many files and links there are, if all of them are the same as in the baseline.
     pub fn only_same_files(&self) -> Option<usize> {
-        let mut count = 0;
-        for item in self.dirs.iter().flat_map(|dir| &dir.items) {
-            match item.kind {
-                ItemKind::Same => count += 1,
-                ItemKind::Dir(_) => {}
-                ItemKind::Known(_) | ItemKind::Uncached(_) => return None,
-            }
-        }
-        Some(count)
+        let is_same = |dir: &WalkedDir| dir.known.is_empty() && dir.uncached.is_empty();
+        let count = |dir: &WalkedDir| is_same(dir).then(|| dir.items.len() - dir.subdirs);
+        self.dirs.iter().map(count).sum()
     }
 
     /// Calls `visit` for every manifest entry, in order, with its directory, its name, its node and its attributes; `None`
     /// instead of the node if both are the same as in the baseline. All files must have been read.
     ///
     /// Frees each directory when it is done: a large tree must not be in memory twice.
-    pub fn into_entries(mut self, mut visit: impl FnMut(&[u8], &[u8], Option<Node>, &Attributes)) {
+    pub fn into_entries(self, visit: impl FnMut(&[u8], &[u8], Option<Node>, &Attributes)) {
+        self.visit_entries(true, visit);
+    }
+
+    /// The same without those that are the same as in the baseline.
+    pub fn into_other_entries(self, visit: impl FnMut(&[u8], &[u8], Option<Node>, &Attributes)) {
+        self.visit_entries(false, visit);
+    }
+
+    fn visit_entries(
+        mut self,
+        with_same: bool,
+        mut visit: impl FnMut(&[u8], &[u8], Option<Node>, &Attributes),
+    ) {
         let shown = self.dirs_that_are_entries();
         let dir_entries: Vec<(FileMode, Attributes)> =
             self.dirs.iter().map(|dir| (dir.mode, dir.attributes.clone())).collect();
         let mut stack = Vec::new();
         let enter = |dir: &mut WalkedDir| {
             let dir = std::mem::take(dir);
-            let steps = dir.steps(&shown).into_iter();
+            let steps = dir.steps(&shown, with_same).into_iter();
             (dir, steps)
         };
         stack.extend(self.dirs.first_mut().map(enter));
@@ -279,16 +296,21 @@ struct VisitStep {
 }
 
 impl WalkedDir {
-    fn steps(&self, shown: &[bool]) -> Vec<VisitStep> {
-        let mut steps = Vec::with_capacity(self.items.len());
+    fn steps(&self, shown: &[bool], with_same: bool) -> Vec<VisitStep> {
+        let mut steps = Vec::with_capacity(if with_same { self.items.len() } else { self.subdirs });
+        let mut is_sorted = true;
         for (item, number) in self.items.iter().zip(0..) {
+            if !with_same && matches!(item.kind, ItemKind::Same) {
+                continue;
+            }
             let child = if let ItemKind::Dir(child) = item.kind { Some(child as usize) } else { None };
             steps.push(VisitStep { item: number, descends: child.is_some() });
             if child.is_some_and(|child| shown[child]) {
                 steps.push(VisitStep { item: number, descends: false });
+                is_sorted = false;
             }
         }
-        if steps.len() > self.items.len() {
+        if !is_sorted {
             let key = |step: &VisitStep| (self.items[step.item as usize].name.of(&self.names), step.descends);
             // The entry `a` sorts before `a-b`, and the contents of `a` after it.
             steps.sort_by(|a, b| path_order(key(a), key(b)));

@@ -1,16 +1,17 @@
-//! Going through the tree, level by level.
+//! Going through the tree, each directory as soon as a thread is free.
 
 use std::io::{self, Read as _};
 use std::sync::Mutex;
 
+use rayon::Scope;
 use rayon::prelude::*;
 
-use super::inspect::{DirContext, EntryDecision, PrunedDir, Task, WalkFailure, WalkInput};
+use super::collect::{DirOutcome, Outcomes};
+use super::inspect::{DirContext, EntryDecision, Task, WalkFailure, WalkInput};
 use super::listing::{ListedName, Listing};
-use super::result::{ItemKind, Walk, WalkedDir};
+use super::result::{Walk, WalkedDir};
 use super::scope::{RuleSet, View};
 use crate::checkpoint::attributes::Attributes;
-use crate::checkpoint::coverage::Coverage;
 use crate::checkpoint::entry::FileMode;
 use crate::checkpoint::ignore::{Fingerprint, IgnoreFile, RuleSource, Rules};
 use crate::checkpoint::live_database::database_name;
@@ -26,25 +27,11 @@ use crate::humanize::count;
 /// A directory with more entries than this is inspected by several threads.
 const LARGE_DIR: usize = 4096;
 
-/// The result of one directory.
-#[derive(Default)]
-struct DirOutcome {
-    dir: WalkedDir,
-    /// The directories among the items, in the same order.
-    tasks: Vec<Task>,
-    ignore_files: Vec<IgnoreFile>,
-    coverage: Coverage,
-    out_of_scope: Vec<TreePath>,
-    databases: Vec<TreePath>,
-    unlocked: Option<(TreePath, FileMode)>,
-    failures: Vec<WalkFailure>,
-}
-
 impl WalkInput<'_> {
     /// Walks the whole tree.
     pub fn walk(&self) -> Result<Walk> {
         let rules = RuleSet::at_root();
-        let mut level = vec![Task {
+        let root = Task {
             path: Box::default(),
             mode: FileMode::DIR,
             stat: None,
@@ -53,37 +40,24 @@ impl WalkInput<'_> {
             before: self.baseline.is_some().then(|| rules.clone()),
             now: rules,
             is_new: false,
-        }];
-        let mut walk = Walk { with_attributes: self.with_attributes, ..Walk::default() };
-        let mut failures = Vec::new();
-        let mut entered = 1;
-        while !level.is_empty() {
-            let outcomes: Vec<DirOutcome> = level.into_par_iter().map(|task| self.enter(task)).collect();
-            level = Vec::new();
-            for mut outcome in outcomes {
-                for item in &mut outcome.dir.items {
-                    if let ItemKind::Dir(number) = &mut item.kind {
-                        *number = entered;
-                        entered += 1;
-                    }
-                }
-                walk.dirs.push(outcome.dir);
-                walk.ignore_files.extend(outcome.ignore_files);
-                walk.coverage.absorb(outcome.coverage);
-                walk.out_of_scope.extend(outcome.out_of_scope);
-                walk.databases.extend(outcome.databases);
-                walk.unlocked.extend(outcome.unlocked);
-                failures.extend(outcome.failures);
-                level.extend(outcome.tasks);
-            }
-        }
-        walk.coverage.sort();
-        walk.out_of_scope.sort();
+        };
+        let outcomes = Outcomes::default();
+        rayon::scope(|scope| self.enter_below(scope, root, Outcomes::ROOT, &outcomes));
+        let (walk, failures) = outcomes.into_walk(self.with_attributes);
         if failures.is_empty() {
             return Ok(walk);
         }
         drop(UnlockedDirs::new(self.root, walk.unlocked));
         Err(unreadable(failures))
+    }
+
+    /// Enters a directory, and has those in it entered by threads that are free.
+    fn enter_below<'s>(&'s self, scope: &Scope<'s>, task: Task, place: u32, outcomes: &'s Outcomes) {
+        let mut outcome = self.enter(task);
+        for (task, place) in outcomes.reserve(&mut outcome) {
+            scope.spawn(move |scope| self.enter_below(scope, task, place, outcomes));
+        }
+        outcomes.add(place, outcome);
     }
 
     fn enter(&self, task: Task) -> DirOutcome {
@@ -95,31 +69,28 @@ impl WalkInput<'_> {
             Ok(listing) => listing,
             Err(error) if is_absent(&error) && !task.path.is_empty() => return outcome,
             Err(error) => {
-                outcome.failures.push((task.path, error));
+                outcome.findings_mut().failures.push((task.path, error));
                 return outcome;
             }
         };
-        if self.with_attributes && !task.path.is_empty() {
-            // A directory that was cached has no attributes but an owner, or it would not be as it was.
-            let attributes = if outcome.dir.listed_from_cache {
-                Ok(Attributes::default().with_owner(task.owner, self.root.owner()))
-            } else {
-                listing.attributes(task.owner, self.root.owner())
-            };
-            match attributes {
-                Ok(attributes) => outcome.dir.attributes = attributes,
-                Err(error) => outcome.failures.push((task.path.clone(), error)),
-            }
+        match self.attributes_of(&task, &listing, outcome.dir.listed_from_cache) {
+            Ok(attributes) => outcome.dir.attributes = attributes,
+            Err(error) => outcome.findings_mut().failures.push((task.path.clone(), error)),
         }
         match self.read_ignore_files(&task, &listing) {
-            Ok(files) => outcome.ignore_files = files,
+            Ok(files) if files.is_empty() => {}
+            Ok(files) => outcome.findings_mut().ignore_files = files,
             Err(failure) => {
-                outcome.failures.push(failure);
+                outcome.findings_mut().failures.push(failure);
                 return outcome;
             }
         }
         let context = self.context(&task, &listing, cached, &mut outcome);
         let entries = listing.entries();
+        outcome.dir.reserve(entries.len(), listing.names_len());
+        if context.baseline.is_none() && context.cached_rules {
+            outcome.dir.known.reserve_exact(entries.len());
+        }
         if entries.len() > LARGE_DIR {
             let decisions: Vec<EntryDecision> =
                 entries.par_iter().map(|entry| context.inspect(entry)).collect();
@@ -132,13 +103,31 @@ impl WalkInput<'_> {
             }
         }
         let hard_links = context.hard_links.into_inner();
-        outcome.coverage.hard_links = hard_links.expect("no thread panics while it adds a path");
-        outcome.databases = databases(&task.path, &listing);
+        let hard_links = hard_links.expect("no thread panics while it adds a path");
+        if !hard_links.is_empty() {
+            outcome.findings_mut().coverage.hard_links = hard_links;
+        }
+        let databases = databases(&task.path, &listing);
+        if !databases.is_empty() {
+            outcome.findings_mut().databases = databases;
+        }
         if entries.len() == outcome.dir.items.len() && self.with_attributes {
             outcome.dir.listed = task.stat;
         }
         outcome.dir.shrink();
         outcome
+    }
+
+    /// The attributes of a directory, if they are read.
+    fn attributes_of(&self, task: &Task, listing: &Listing, is_as_cached: bool) -> io::Result<Attributes> {
+        if !self.with_attributes || task.path.is_empty() {
+            return Ok(Attributes::default());
+        }
+        if is_as_cached {
+            // It has no attributes but an owner, or it would not be as it was.
+            return Ok(Attributes::default().with_owner(task.owner, self.root.owner()));
+        }
+        listing.attributes(task.owner, self.root.owner())
     }
 
     fn context<'d>(
@@ -148,7 +137,7 @@ impl WalkInput<'_> {
         cached: Option<CachedDir>,
         outcome: &mut DirOutcome,
     ) -> DirContext<'d> {
-        let now = task.now.enter(&task.path, &outcome.ignore_files);
+        let now = task.now.enter(&task.path, outcome.ignore_files());
         let before = task.before.as_ref().map(|rules| {
             let files = self.baseline.as_ref().and_then(|baseline| baseline.rules.get(&*task.path));
             rules.enter(&task.path, files.copied().unwrap_or_default())
@@ -190,7 +179,7 @@ impl WalkInput<'_> {
             && let Ok(dir) = TreePath::new(&*task.path)
             && self.root.set_mode(&dir, FileMode::from_bits(task.mode.bits() | 0o700)).is_ok()
         {
-            outcome.unlocked = Some((dir, task.mode));
+            outcome.findings_mut().unlocked = Some((dir, task.mode));
         }
         Listing::read(self.root, &task.path)
     }
@@ -227,68 +216,6 @@ impl WalkInput<'_> {
             *byte ^= other;
         }
         fingerprint
-    }
-}
-
-impl DirOutcome {
-    /// Adds the decision about the entry `name`.
-    fn add(&mut self, name: &[u8], decision: EntryDecision) {
-        match decision {
-            EntryDecision::Skip => {}
-            EntryDecision::Same => self.dir.add(name, ItemKind::Same),
-            EntryDecision::Known(node, attributes) => {
-                let number = self.dir.known.len() as u32;
-                self.dir.add(name, ItemKind::Known(number));
-                if !attributes.is_none() {
-                    self.dir.add_known_attributes(number, attributes);
-                }
-                self.dir.known.push(node);
-            }
-            EntryDecision::Uncached(entry) => {
-                self.dir.add(name, ItemKind::Uncached(self.dir.uncached.len() as u32));
-                self.dir.uncached.push(entry);
-            }
-            EntryDecision::Enter(task) => {
-                if !task.in_scope
-                    && let Ok(path) = TreePath::new(&*task.path)
-                {
-                    self.add_ignored_in_root(&path);
-                    self.coverage.ignored_dirs.push(path);
-                }
-                // The number is assigned when the level is complete.
-                self.dir.add(name, ItemKind::Dir(0));
-                self.tasks.push(task);
-            }
-            EntryDecision::IgnoredDir(PrunedDir { path, secrets }) => {
-                self.add_ignored_in_root(&path);
-                self.coverage.ignored_dirs.push(path);
-                self.coverage.sensitive.extend(secrets);
-            }
-            EntryDecision::NewDir(PrunedDir { path, secrets }) => {
-                self.out_of_scope.push(path);
-                self.coverage.sensitive.extend(secrets);
-            }
-            EntryDecision::IgnoredFile(path) => self.coverage.add_ignored_file(path),
-            EntryDecision::Sensitive(path) => self.coverage.sensitive.push(path),
-            EntryDecision::NewSecret(path) => {
-                self.out_of_scope.push(path.clone());
-                self.coverage.sensitive.push(path);
-            }
-            EntryDecision::Repository(path) => self.coverage.repositories.push(path),
-            EntryDecision::Special(path) => self.coverage.special.push(path),
-            EntryDecision::Output(path) => {
-                self.coverage.special.push(path.clone());
-                self.coverage.outputs.push(path);
-            }
-            EntryDecision::OutOfScope(path) => self.out_of_scope.push(path),
-            EntryDecision::Failed(failure) => self.failures.push(failure),
-        }
-    }
-
-    fn add_ignored_in_root(&mut self, path: &TreePath) {
-        if self.dir.path.is_empty() {
-            self.coverage.ignored_in_root.push(path.clone());
-        }
     }
 }
 
