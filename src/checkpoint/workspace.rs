@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::attributes::Attributes;
 use super::git_record::GitRecord;
@@ -95,6 +96,19 @@ impl Workspace {
     pub fn forget_cache(&self) {
         self.cache.forget();
         self.memo.forget();
+    }
+
+    /// Does something while another thread reads what the first capture of this process needs: the cache, and the packs' indexes. What of
+    /// it has changed by then is read again.
+    pub fn read_ahead<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.cache.is_loaded() {
+            return work();
+        }
+        thread::scope(|scope| {
+            // The capture reports what cannot be read.
+            scope.spawn(|| rayon::join(|| drop(self.cache.load()), || drop(self.store.snapshot())));
+            work()
+        })
     }
 
     /// Writes the manifest of a capture of this tree. Parts that the store lacks are durable before that.

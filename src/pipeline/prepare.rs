@@ -93,7 +93,9 @@ pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Prepa
     if message.text.as_bytes() != raw {
         batch.context.inbox.add(file, &message.text)?;
     }
-    match plan_run(batch, &message) {
+    let workspace = batch.context.workspace;
+    // bash's check of the syntax takes about as long.
+    match workspace.read_ahead(|| plan_run(batch, &message)) {
         Ok(plan) => Ok(Preparation::Ready(plan.prepared(message))),
         Err(MessageError::Rejected(rejection)) => {
             Ok(Preparation::Rejected(RejectedMessage::of(message, rejection)))

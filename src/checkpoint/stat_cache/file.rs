@@ -25,6 +25,10 @@ impl CacheFile {
         self.file.path()
     }
 
+    pub fn is_loaded(&self) -> bool {
+        self.loaded().is_some()
+    }
+
     /// Opens the cache. One that is missing, damaged, no file, or not the one that the last capture left is empty.
     pub fn load(&self) -> Arc<StatCache> {
         self.load_stamped().0
