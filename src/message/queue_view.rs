@@ -58,8 +58,18 @@ impl QueueView {
 
     /// Looks at what may have changed.
     pub fn refresh(&mut self) -> Result<()> {
+        // To watch costs as much as to look once, so it begins with the second message.
+        self.look(self.is_known)
+    }
+
+    /// The same when this may be the last time: no watch begins, as the kernel takes 15 ms to end one.
+    pub fn refresh_unwatched(&mut self) -> Result<()> {
+        self.look(false)
+    }
+
+    fn look(&mut self, begins_to_watch: bool) -> Result<()> {
         match self.watch.take() {
-            Changed::All => self.look_at_all()?,
+            Changed::All => self.look_at_all(begins_to_watch)?,
             Changed::Paths(paths) => paths.iter().for_each(|path| self.look_at(path)),
         }
         self.is_known = true;
@@ -130,9 +140,8 @@ impl QueueView {
     }
 
     /// Looks at everything. A message whose stamp is the same is not read again.
-    fn look_at_all(&mut self) -> Result<()> {
-        // To watch costs as much as to look once, so it begins with the second message.
-        self.watch = if self.is_known { ChangeWatch::start() } else { ChangeWatch::blind() };
+    fn look_at_all(&mut self, begins_to_watch: bool) -> Result<()> {
+        self.watch = if begins_to_watch { ChangeWatch::start() } else { ChangeWatch::blind() };
         let layout = self.layout.clone();
         let dirs = [layout.inbox(), layout.dead(), layout.done()];
         for dir in dirs.iter().chain(&[

@@ -135,7 +135,7 @@ impl<'p> ActiveBatch<'p> {
         {
             self.summary.interrupted = Some(signal);
         }
-        if !self.context.layout.running().exists() && self.queue.refresh().is_ok() {
+        if !self.context.layout.running().exists() && self.queue.refresh_unwatched().is_ok() {
             self.queue.update_second_names();
         }
         self.summary.duration_ms = self.began.elapsed().as_millis() as u64;

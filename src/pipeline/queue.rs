@@ -47,7 +47,12 @@ impl Queue {
     /// The next message or spec. A chain is worked on depth first, so its follow-ups come before anything else.
     pub fn next(&mut self, inbox: &Inbox, view: &mut QueueView) -> Result<Option<QueueItem>> {
         if let Some(chain) = &self.chain {
-            view.refresh()?;
+            let has_more = !self.messages.is_empty() || !self.specs.is_empty();
+            if has_more {
+                view.refresh()?
+            } else {
+                view.refresh_unwatched()?
+            }
             if let Some(file) = view.next_in_chain(chain) {
                 return Ok(Some(QueueItem::Message(file)));
             }
