@@ -202,7 +202,7 @@ impl Workspace {
         let nested_git = GitRecord::capture_nested(self.root.path(), repositories, &writer)?;
         writer.finish()?;
         // Only saves time and descriptors later: if it fails, as on a full disk, the packs stay as they are.
-        packs_changed |= self.store.merge_small().is_ok_and(|merged| merged > 0);
+        packs_changed |= self.store.merge_tiers().is_ok_and(|merged| merged > 0);
         interrupt::check()?;
         // The cache says what the rules show, and this walk may have gone beyond them.
         if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk, began)) {

@@ -1,9 +1,9 @@
-//! Merging small packs by itself: every capture that stores something adds a pack, every command opens all of them, and a run holds all
-//! of them. So there must be few.
+//! Merging packs by itself: every capture that stores something adds a pack, every command opens all of them, and a run holds all of
+//! them. So there must be few.
 //!
 //! Packs are in tiers by size. When a tier has [`FAN_IN`] packs, they and all smaller ones become one pack of a higher tier. So a content
-//! is copied once per tier at most, and the cost of a capture grows with the logarithm of the store. Frames are copied as they are
-//! compressed.
+//! is copied once per tier at most, and the cost of a capture grows with the logarithm of the store. Frames are copied one by one, as they
+//! are compressed.
 //!
 //! Nothing is dropped, and a pack is removed only when a durable pack has all of its contents. So a kill at any moment loses nothing, and
 //! two projects may merge a store that they share. A lock on the directory keeps them from doing the same work twice. A pack that is
@@ -11,29 +11,31 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::Store;
-use super::pack::{Blob, Frame, Pack, damaged_pack, read_index};
+use super::pack::{Pack, damaged_pack, read_index};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
-use crate::interrupt;
 
 /// The upper limits of the tiers. Larger packs stay as they are.
-const TIERS: [u64; 4] = [64 << 10, 512 << 10, 4 << 20, 32 << 20];
+const TIERS: [u64; 5] = [64 << 10, 512 << 10, 4 << 20, 32 << 20, 128 << 20];
 /// This many packs of a tier are merged.
 const FAN_IN: usize = 8;
-/// How many bytes a capture copies at most, about; the next one goes on.
-const MAX_BYTES: u64 = 256 << 20;
+/// How many bytes a capture copies at most: a full tier, which takes a second or two. The next capture goes on.
+const MAX_BYTES: u64 = FAN_IN as u64 * TIERS[TIERS.len() - 1];
+/// So much of the disk's free space has to remain: a merge needs room for a second copy.
+const MAX_SHARE_OF_FREE: u64 = 4;
 
 impl Store {
-    /// Merges small packs where there are many. Returns how many are gone.
-    pub fn merge_small(&self) -> Result<usize> {
+    /// Merges packs where there are many of a tier. Returns how many are gone.
+    pub fn merge_tiers(&self) -> Result<usize> {
         let (mut gone, mut left) = (0, MAX_BYTES);
         while left > 0 {
             let batch = choose(self.pack_sizes()?, left);
-            if batch.len() < 2 {
+            let bytes: u64 = batch.iter().map(|(size, _)| size).sum();
+            if batch.len() < 2 || bytes > self.free_space()? / MAX_SHARE_OF_FREE {
                 break;
             }
             // Another project that shares the store is merging it.
@@ -43,9 +45,14 @@ impl Store {
                 break;
             }
             gone += merged;
-            left = left.saturating_sub(batch.iter().map(|(size, _)| size).sum());
+            left = left.saturating_sub(bytes);
         }
         Ok(gone)
+    }
+
+    fn free_space(&self) -> Result<u64> {
+        let disk = rustix::fs::statvfs(&self.dir).map_err(io::Error::from).at("read", &self.dir)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     fn pack_sizes(&self) -> Result<Vec<(u64, PathBuf)>> {
@@ -73,10 +80,9 @@ impl Store {
         let writer = self.pack_writer();
         let (mut copied, mut contents) = (Vec::new(), Vec::new());
         for path in paths {
-            interrupt::check()?;
-            let Some((frames, blobs)) = read_whole(path)? else { continue };
-            writer.copy_pack(&frames, &blobs)?;
-            contents.extend(blobs.iter().map(|blob| blob.hash));
+            let Some(pack) = self.open_intact(path)? else { continue };
+            writer.copy_pack(&pack)?;
+            contents.extend(pack.index.blobs().map(|blob| blob.hash));
             copied.push(path);
         }
         if copied.len() < 2 {
@@ -96,6 +102,14 @@ impl Store {
         atomic::sync_dir(&self.dir)?;
         self.discard_packs();
         Ok(gone)
+    }
+
+    /// Opens a pack and reads all of it; `None` if it is gone or damaged. What is copied after that is not read from the disk again.
+    fn open_intact(&self, path: &Path) -> Result<Option<Pack>> {
+        let Some(file) = File::open(path).if_exists().at("open", path)? else { return Ok(None) };
+        let Ok(index) = read_index(&file) else { return Ok(None) };
+        let pack = Pack { path: path.to_owned(), index: Arc::new(index), held: None };
+        Ok(self.is_intact(&pack)?.then_some(pack))
     }
 }
 
@@ -117,21 +131,6 @@ fn choose(packs: Vec<(u64, PathBuf)>, max_bytes: u64) -> Vec<(u64, PathBuf)> {
         bytes <= max_bytes
     };
     packs.into_iter().take(end).take_while(fits).collect()
-}
-
-type PackContents = (Vec<(Frame, Vec<u8>)>, Vec<Blob>);
-
-/// Reads a small pack; `None` if it is gone or damaged.
-fn read_whole(path: &PathBuf) -> Result<Option<PackContents>> {
-    let Some(file) = File::open(path).if_exists().at("open", path)? else { return Ok(None) };
-    let Ok(index) = read_index(&file) else { return Ok(None) };
-    if index.weigh(|_| true).is_none() {
-        return Ok(None);
-    }
-    let pack = Pack { path: path.clone(), index: Arc::new(index), held: None };
-    let read = |frame: &Frame| Ok((*frame, pack.read_packed(*frame)?));
-    let frames: io::Result<Vec<_>> = pack.index.frames().iter().map(read).collect();
-    Ok(frames.ok().map(|frames| (frames, pack.index.blobs().collect())))
 }
 
 #[cfg(test)]
@@ -164,7 +163,7 @@ mod tests {
         for (n, content) in all.iter().enumerate() {
             // Some contents are in two packs.
             add(&store, &[&content[..], &all[n / 2]][..if n % 5 == 0 && n > 0 { 2 } else { 1 }]);
-            store.merge_small().unwrap();
+            store.merge_tiers().unwrap();
             let packs = store.pack_paths().unwrap().len();
             assert!(packs < 4 * FAN_IN, "{packs} packs");
         }
@@ -185,8 +184,12 @@ mod tests {
         full.extend((10..17).map(|n| pack(80 << 10, n)));
         assert_eq!(choose(full.clone(), MAX_BYTES).len(), 16);
         assert_eq!(choose(full, 1000).len(), 8);
-        let large: Vec<_> = (0..99).map(|n| pack(32 << 20, n)).collect();
-        assert!(choose(large, MAX_BYTES).is_empty());
+        let large = |size: u64| (0..99).map(|n| pack(size, n)).collect();
+        assert!(choose(large(128 << 20), MAX_BYTES).is_empty());
+        // A full tier fits into one merge, whatever the sizes in it: otherwise a few packs would be copied again and again.
+        for limit in TIERS {
+            assert!(choose(large(limit - 1), MAX_BYTES).len() >= FAN_IN);
+        }
     }
 
     #[test]
@@ -198,7 +201,7 @@ mod tests {
         let mut bytes = fs::read(&damaged).unwrap();
         bytes[12] ^= 1;
         fs::write(&damaged, &bytes).unwrap();
-        assert_eq!(store.merge_small().unwrap(), 8);
+        assert_eq!(store.merge_tiers().unwrap(), 8);
         assert_eq!(store.pack_paths().unwrap().len(), 2);
         assert_eq!(fs::read(&damaged).unwrap(), bytes);
     }

@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Reads a pack back, and compares it with its name and its checksums.
-    fn is_intact(&self, pack: &Pack) -> Result<bool> {
+    pub(super) fn is_intact(&self, pack: &Pack) -> Result<bool> {
         if pack_id(&pack.path) != Some(pack.index.hash()) || !pack.index.is_well_formed() {
             return Ok(false);
         }

@@ -9,12 +9,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use zstd::bulk::Compressor;
 
 use super::directory::Store;
-use super::pack::{self, Blob, Frame};
+use super::pack::{self, Blob, Frame, Pack};
 use super::pending_blobs::{ClaimState, PendingBlobs};
 use super::writeback::{FilePart, Writeback};
 use crate::checkpoint::hash::{ContentHash, Hasher};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic::{self, fill};
+use crate::interrupt;
 
 /// Level 1 compresses source code about as well as zlib does, many times faster (`docs/performance.md`).
 const LEVEL: i32 = 1;
@@ -175,16 +176,18 @@ impl<'s> PackWriter<'s> {
     }
 
     /// Copies the frames of another pack as they are, unless this pack has all of its contents.
-    pub(super) fn copy_pack(&self, frames: &[(Frame, Vec<u8>)], blobs: &[Blob]) -> Result<()> {
-        let new: Vec<(Claim<'_>, &Blob)> =
-            blobs.iter().filter_map(|blob| Some((self.claim_copy(&blob.hash)?, blob))).collect();
+    pub(super) fn copy_pack(&self, from: &Pack) -> Result<()> {
+        let claim = |blob: Blob| Some((self.claim_copy(&blob.hash)?, blob));
+        let new: Vec<(Claim<'_>, Blob)> = from.index.blobs().filter_map(claim).collect();
         if new.is_empty() {
             return Ok(());
         }
-        let copied: Vec<Frame> = frames
-            .iter()
-            .map(|(frame, packed)| self.append_packed(packed, frame.raw))
-            .collect::<Result<_>>()?;
+        let mut copied = Vec::with_capacity(from.index.frames().len());
+        for frame in from.index.frames() {
+            interrupt::check()?;
+            let packed = from.read_packed(*frame).at("read", &from.path)?;
+            copied.push(self.append_packed(&packed, frame.raw)?);
+        }
         let mut pack = self.pack.lock().expect("no thread panics while it writes");
         let first = u32::try_from(pack.frames.len()).expect("fewer than 2^32 frames");
         pack.frames.extend(copied);
