@@ -413,14 +413,27 @@ pub fn count_calls(project: &Project, args: &[&str]) -> BTreeMap<String, u32> {
     counts
 }
 
-/// Kills decree just before a thread makes some call for the `nth` time; returns whether it came to that.
+/// Kills decree just before a thread makes some call for the `nth` time; returns whether it came to that. It succeeds otherwise.
 pub fn kill_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bool {
-    let inject = format!("inject={call}:signal=KILL:when={nth}");
-    let output = strace(project, args, &["-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
-    let killed = output.status.signal() == Some(SIGKILL) || output.status.code() == Some(128 + SIGKILL);
+    let output = run_until(project, args, call, nth);
     let stderr = String::from_utf8_lossy(&output.stderr);
+    let killed = was_killed(&output);
     assert!(killed || output.status.success(), "{nth}. {call}: {}: {stderr}", output.status);
     killed
+}
+
+/// The same for a command that may fail if it is not killed.
+pub fn is_killed_before(project: &Project, args: &[&str], call: &str, nth: u32) -> bool {
+    was_killed(&run_until(project, args, call, nth))
+}
+
+fn was_killed(output: &Output) -> bool {
+    output.status.signal() == Some(SIGKILL) || output.status.code() == Some(128 + SIGKILL)
+}
+
+fn run_until(project: &Project, args: &[&str], call: &str, nth: u32) -> Output {
+    let inject = format!("inject={call}:signal=KILL:when={nth}");
+    strace(project, args, &["-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject])
 }
 
 /// Whether there is a strace here that may trace.

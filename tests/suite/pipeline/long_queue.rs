@@ -1,13 +1,15 @@
 //! Many messages that wait: each costs as much as if it were alone, and none is protected less.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::pipeline_project::{PipelineProject, assert_has};
-use crate::harness::wait_for;
-use crate::killed::{has_strace, strace};
+use crate::generate::become_like;
+use crate::harness::{snapshot, wait_for};
+use crate::killed::{has_strace, is_killed_before, strace};
 
 fn file(n: u32) -> String {
     format!("20250225{:02}{:02}0000-0.md", n / 60, n % 60)
@@ -159,13 +161,18 @@ fn a_follow_up_that_a_later_routine_writes_is_next() {
 /// Three hundred messages. The first deletes the others, and decree is killed.
 fn killed(count: u32) -> PipelineProject {
     let project = waiting(count, "rm -rf .decree/inbox; echo x >.decree/ready; while :; do sleep 0.05; done");
+    killed_when_ready(&project);
+    project
+}
+
+/// Kills decree when the routine says that it is ready. After that the routine does nothing any more.
+fn killed_when_ready(project: &PipelineProject) {
     let mut command = project.command();
     let mut child = command.arg("process").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for(&project.path(".decree/ready"));
     child.kill().unwrap();
     child.wait().unwrap();
     project.routine("develop", "true");
-    project
 }
 
 /// MSG-66.
@@ -178,6 +185,59 @@ fn hundreds_of_messages_that_a_killed_run_deleted_are_restored() {
     let output = project.run(&["-m", "other", "-p", "Do it."]).ok();
     assert_has(&output.err, &["were gone when decree was killed, are in the inbox again: "]);
     assert_eq!(project.inbox().len(), 300);
+}
+
+/// Processes one of the messages that wait, if it fails.
+const ONE: [&str; 2] = ["process", "--fail-fast"];
+
+/// Which calls of that are about a file, by the call: the numbers of the first that a thread makes, and of the one after the last.
+fn calls_about(project: &PipelineProject, file: &str) -> BTreeMap<String, (u32, u32)> {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let calls = "trace=write,fsync,fdatasync,rename,unlink";
+    // `-y` prints the path of each descriptor.
+    strace(project, &ONE, &["-y", "-o", log.path().to_str().unwrap(), "-e", calls]);
+    let (mut counts, mut found) = (HashMap::new(), BTreeMap::new());
+    for line in fs::read_to_string(log.path()).unwrap().lines() {
+        let (thread, call) = line.split_once(' ').unwrap();
+        let Some((name, _)) = call.trim_start().split_once('(') else { continue };
+        let nth: &mut u32 = counts.entry((thread.to_owned(), name.to_owned())).or_default();
+        *nth += 1;
+        if call.contains(file) {
+            let (_, last) = found.entry(name.to_owned()).or_insert((*nth, *nth));
+            *last = *nth + 1;
+        }
+    }
+    found
+}
+
+/// MSG-66. Before the run's record names the list, a kill leaves the messages as they are; after that, the list is whole.
+#[test]
+fn killed_while_it_writes_the_list_of_messages_decree_has_lost_none() {
+    if !has_strace() {
+        return;
+    }
+    let project = waiting(300, "exit 1");
+    let own = snapshot(&project.path(".decree"));
+    let delete = "rm -rf .decree/inbox; echo x >.decree/ready; while :; do sleep 0.05; done";
+    let calls = calls_about(&project, "waiting.json");
+    assert!(calls.contains_key("write") && calls.contains_key("rename"), "{calls:?}");
+    let mut kills = 0;
+    for (call, (first, last)) in calls {
+        for nth in first..=last {
+            become_like(&project.path(".decree"), &own);
+            if !is_killed_before(&project, &ONE, &call, nth) {
+                continue;
+            }
+            kills += 1;
+            assert_eq!(project.inbox().len(), 300, "{nth}. {call}");
+            project.routine("develop", delete);
+            killed_when_ready(&project);
+            let output = project.run(&["-m", "other", "-p", "Do it."]).ok();
+            assert_has(&output.err, &["are in the inbox again: "]);
+            assert_eq!(project.inbox().len(), 300, "{nth}. {call}");
+        }
+    }
+    assert!(kills > 5, "killed only {kills} times");
 }
 
 /// MSG-66.
