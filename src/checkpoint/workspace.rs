@@ -104,9 +104,10 @@ impl Workspace {
         if self.cache.is_loaded() {
             return work();
         }
+        let read = || rayon::join(|| drop(self.cache.load()), || drop(self.store.snapshot()));
         thread::scope(|scope| {
-            // The capture reports what cannot be read.
-            scope.spawn(|| rayon::join(|| drop(self.cache.load()), || drop(self.store.snapshot())));
+            // It only saves time. The capture reports what cannot be read.
+            let _ = thread::Builder::new().spawn_scoped(scope, read);
             work()
         })
     }
@@ -171,6 +172,7 @@ impl Workspace {
         self.store.prepare()?;
         // What is only held is not stored: a checkpoint must not rely on it.
         self.store.repair()?;
+        self.store.refresh()?;
         if let Some(dir) = self.cache.path().parent() {
             fs::create_dir_all(dir).at("create", dir)?;
         }

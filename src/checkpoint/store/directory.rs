@@ -194,6 +194,12 @@ impl Store {
         Ok(true)
     }
 
+    /// Discards the list of packs if another one would be read now. A program may have removed packs since.
+    pub fn refresh(&self) -> Result<()> {
+        let known = self.packs.read().expect("no thread panics while it loads").clone();
+        known.map_or(Ok(()), |packs| self.discard_outdated(&packs).map(drop))
+    }
+
     pub fn missing_content_error(&self, hash: &ContentHash) -> Error {
         let error = Error::integrity(format!("the store lacks the content {hash}"))
             .detail(format!("store: {}", self.dir.display()));

@@ -89,3 +89,19 @@ fn what_before_each_makes_is_no_part_of_the_run_and_stays_when_it_is_reverted() 
     project.config(&hooks("", "echo deps >deps.txt", "", "")).run(&["-m", "x", "-p", "y"]).fails(1);
     assert_eq!(project.text("deps.txt"), "deps\n");
 }
+
+/// RUN-17. Whatever of the store was read before the hook ran.
+#[test]
+fn content_that_before_each_deletes_from_the_store_is_stored_again() {
+    for delete in ["rm -rf .decree/store", "rm .decree/store/*.pack"] {
+        let project = PipelineProject::with("rm -r notes.txt docs image.bin; exit 1");
+        project.config(&hooks("", delete, "", "")).checkpoint();
+        // The cache trusts no file that is as young as the clock's tick.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        project.checkpoint();
+        let before = project.snapshot();
+        project.run(&["-m", "x", "-p", "y"]).fails(1);
+        assert_same(&project.snapshot(), &before);
+        project.decree(["checkpoint", "verify", &project.only_run()]).ok();
+    }
+}
