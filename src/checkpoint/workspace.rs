@@ -98,8 +98,8 @@ impl Workspace {
         self.memo.forget();
     }
 
-    /// Does something while another thread reads what the first capture of this process needs: the cache, and the packs' indexes. What of
-    /// it has changed by then is read again.
+    /// Does something while another thread reads what the first capture of this process needs: the cache, and the packs' indexes. The
+    /// capture reads again what has changed by then.
     pub fn read_ahead<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.cache.is_loaded() {
             return work();
@@ -172,7 +172,8 @@ impl Workspace {
         self.store.prepare()?;
         // What is only held is not stored: a checkpoint must not rely on it.
         self.store.repair()?;
-        self.store.refresh()?;
+        // A program may have removed or overwritten packs since the list was read.
+        self.store.discard_packs();
         if let Some(dir) = self.cache.path().parent() {
             fs::create_dir_all(dir).at("create", dir)?;
         }
@@ -186,6 +187,7 @@ impl Workspace {
         let mut walk = input.walk()?;
         drop(input);
         let writer = self.store.pack_writer();
+        writer.reserve(walk.dirs.iter().map(|dir| dir.uncached.len()).sum());
         let unlocked = UnlockedDirs::new(&self.root, std::mem::take(&mut walk.unlocked));
         // Only what is saved of the present may have copies of secrets in it: before, nothing is known to be one.
         let withheld =
@@ -204,7 +206,7 @@ impl Workspace {
         let nested_git = GitRecord::capture_nested(self.root.path(), repositories, &writer)?;
         writer.finish()?;
         // Only saves time and descriptors later: if it fails, as on a full disk, the packs stay as they are.
-        packs_changed |= self.store.merge_tiers().is_ok_and(|merged| merged > 0);
+        packs_changed |= self.store.merge_small().is_ok_and(|merged| merged > 0);
         interrupt::check()?;
         // The cache says what the rules show, and this walk may have gone beyond them.
         if touched.is_none() && (packs_changed || cache_is_stale(&cache, &walk, began)) {

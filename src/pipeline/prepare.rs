@@ -94,7 +94,7 @@ pub(super) fn prepare(batch: &mut ActiveBatch<'_>, file: &OsStr) -> Result<Prepa
         batch.context.inbox.add(file, &message.text)?;
     }
     let workspace = batch.context.workspace;
-    // bash's check of the syntax takes about as long.
+    // bash's check of the syntax takes about as long, and a router longer.
     match workspace.read_ahead(|| plan_run(batch, &message)) {
         Ok(plan) => Ok(Preparation::Ready(plan.prepared(message))),
         Err(MessageError::Rejected(rejection)) => {

@@ -194,12 +194,6 @@ impl Store {
         Ok(true)
     }
 
-    /// Discards the list of packs if another one would be read now. A program may have removed packs since.
-    pub fn refresh(&self) -> Result<()> {
-        let known = self.packs.read().expect("no thread panics while it loads").clone();
-        known.map_or(Ok(()), |packs| self.discard_outdated(&packs).map(drop))
-    }
-
     pub fn missing_content_error(&self, hash: &ContentHash) -> Error {
         let error = Error::integrity(format!("the store lacks the content {hash}"))
             .detail(format!("store: {}", self.dir.display()));
@@ -305,8 +299,8 @@ impl Store {
         }
     }
 
-    /// Discards the cached list of packs.
-    pub(super) fn discard_packs(&self) {
+    /// Discards the cached list of packs. Indexes are read again only of packs that have changed.
+    pub fn discard_packs(&self) {
         *self.packs.write().expect("no thread panics while it reloads") = None;
     }
 

@@ -1,5 +1,5 @@
-//! Merging packs by itself: every capture that stores something adds a pack, every command opens all of them, and a run holds all of
-//! them. So there must be few.
+//! Merging small packs automatically: every capture that stores something adds a pack, every command opens all of them, and a run holds
+//! all of them. So there must be few.
 //!
 //! Packs are in tiers by size. When a tier has [`FAN_IN`] packs, they and all smaller ones become one pack of a higher tier. So a content
 //! is copied once per tier at most, and the cost of a capture grows with the logarithm of the store. Frames are copied one by one, as they
@@ -19,23 +19,24 @@ use super::pack::{Pack, damaged_pack, read_index};
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
 
-/// The upper limits of the tiers. Larger packs stay as they are.
-const TIERS: [u64; 5] = [64 << 10, 512 << 10, 4 << 20, 32 << 20, 128 << 20];
+/// The upper limits of the tiers. Larger packs stay as they are: a merge of eight of them would keep a message waiting for seconds.
+const TIERS: [u64; 4] = [64 << 10, 512 << 10, 4 << 20, 32 << 20];
 /// This many packs of a tier are merged.
 const FAN_IN: usize = 8;
-/// How many bytes a capture copies at most: a full tier, which takes a second or two. The next capture goes on.
-const MAX_BYTES: u64 = FAN_IN as u64 * TIERS[TIERS.len() - 1];
-/// So much of the disk's free space has to remain: a merge needs room for a second copy.
-const MAX_SHARE_OF_FREE: u64 = 4;
+/// How many bytes a capture copies at most; the next one goes on. A full tier fits, with all smaller packs that were not merged before.
+const MAX_BYTES: u64 = 320 << 20;
+/// A merge needs room for a second copy, and may take one part in so many of the disk's free space.
+const FREE_PARTS: u64 = 4;
+/// A merge has about 150 bytes for each content in memory.
+const MAX_CONTENTS: usize = 250_000;
 
 impl Store {
-    /// Merges packs where there are many of a tier. Returns how many are gone.
-    pub fn merge_tiers(&self) -> Result<usize> {
+    /// Merges small packs where there are many. Returns how many are gone.
+    pub fn merge_small(&self) -> Result<usize> {
         let (mut gone, mut left) = (0, MAX_BYTES);
         while left > 0 {
-            let batch = choose(self.pack_sizes()?, left);
-            let bytes: u64 = batch.iter().map(|(size, _)| size).sum();
-            if batch.len() < 2 || bytes > self.free_space()? / MAX_SHARE_OF_FREE {
+            let batch = choose(self.pack_sizes()?, left.min(self.free_space()? / FREE_PARTS));
+            if batch.is_empty() {
                 break;
             }
             // Another project that shares the store is merging it.
@@ -45,14 +46,15 @@ impl Store {
                 break;
             }
             gone += merged;
-            left = left.saturating_sub(bytes);
+            left = left.saturating_sub(batch.iter().map(|(size, _)| size).sum());
         }
         Ok(gone)
     }
 
     fn free_space(&self) -> Result<u64> {
         let disk = rustix::fs::statvfs(&self.dir).map_err(io::Error::from).at("read", &self.dir)?;
-        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+        // Not every file system reports it.
+        Ok(if disk.f_blocks == 0 { u64::MAX } else { disk.f_bavail.saturating_mul(disk.f_frsize) })
     }
 
     fn pack_sizes(&self) -> Result<Vec<(u64, PathBuf)>> {
@@ -78,22 +80,21 @@ impl Store {
     /// Copies packs into a new one and removes them. Returns how many are gone.
     fn merge<'p>(&self, paths: impl Iterator<Item = &'p PathBuf>) -> Result<usize> {
         let writer = self.pack_writer();
-        let (mut copied, mut contents) = (Vec::new(), Vec::new());
+        let (mut copied, mut contents) = (Vec::new(), 0);
         for path in paths {
             let Some(pack) = self.open_intact(path)? else { continue };
+            contents += pack.index.blob_count();
+            if contents > MAX_CONTENTS && copied.len() > 1 {
+                break;
+            }
             writer.copy_pack(&pack)?;
-            contents.extend(pack.index.blobs().map(|blob| blob.hash));
             copied.push(path);
         }
         if copied.len() < 2 {
             return Ok(0);
         }
         let Some(new) = writer.finish()? else { return Ok(0) };
-        let index = File::open(&new).and_then(|file| read_index(&file));
-        let index = index.map_err(|error| damaged_pack(&new, error))?;
-        if !contents.iter().all(|hash| index.find(hash).is_some()) {
-            return Err(damaged_pack(&new, "it lacks contents of the packs that it replaces"));
-        }
+        self.check_replaces(&new, &copied)?;
         let mut gone = 0;
         for path in copied.into_iter().filter(|path| **path != new) {
             fs::remove_file(path).if_exists().at("remove", path)?;
@@ -104,7 +105,21 @@ impl Store {
         Ok(gone)
     }
 
-    /// Opens a pack and reads all of it; `None` if it is gone or damaged. What is copied after that is not read from the disk again.
+    /// Fails if a new pack lacks contents of those that it replaces.
+    fn check_replaces(&self, new: &Path, old: &[&PathBuf]) -> Result<()> {
+        let read = |path: &Path| {
+            File::open(path).and_then(|file| read_index(&file)).map_err(|error| damaged_pack(path, error))
+        };
+        let index = read(new)?;
+        for path in old {
+            if !read(path)?.blobs().all(|blob| index.find(&blob.hash).is_some()) {
+                return Err(damaged_pack(new, "it lacks contents of the packs that it replaces"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a pack and reads it back; `None` if it is gone or damaged.
     fn open_intact(&self, path: &Path) -> Result<Option<Pack>> {
         let Some(file) = File::open(path).if_exists().at("open", path)? else { return Ok(None) };
         let Ok(index) = read_index(&file) else { return Ok(None) };
@@ -113,24 +128,24 @@ impl Store {
     }
 }
 
-/// The packs to merge, given all packs sorted by size: the smallest, up to the highest tier that is full.
+/// The packs to merge, given all packs sorted by size: the smallest, up to the highest tier that is full, if that fits into `max_bytes`.
 fn choose(packs: Vec<(u64, PathBuf)>, max_bytes: u64) -> Vec<(u64, PathBuf)> {
-    let below = |limit: u64| packs.partition_point(|(size, _)| *size < limit);
-    let mut end = 0;
-    let mut low = 0;
-    for limit in TIERS {
-        let high = below(limit);
-        if high - low >= FAN_IN {
-            end = high;
-        }
-        low = high;
-    }
     let mut bytes = 0;
-    let fits = |(size, _): &(u64, PathBuf)| {
+    let fits = |(size, _): &&(u64, PathBuf)| {
         bytes += size;
         bytes <= max_bytes
     };
-    packs.into_iter().take(end).take_while(fits).collect()
+    let fitting = packs.iter().take_while(fits).count();
+    let (mut end, mut low) = (0, 0);
+    for limit in TIERS {
+        let high = packs.partition_point(|(size, _)| *size < limit);
+        // Without a tier that is left behind, the same contents would be copied at every capture.
+        if high.min(fitting) >= low + FAN_IN {
+            end = high.min(fitting);
+        }
+        low = high;
+    }
+    packs.into_iter().take(end).collect()
 }
 
 #[cfg(test)]
@@ -163,7 +178,7 @@ mod tests {
         for (n, content) in all.iter().enumerate() {
             // Some contents are in two packs.
             add(&store, &[&content[..], &all[n / 2]][..if n % 5 == 0 && n > 0 { 2 } else { 1 }]);
-            store.merge_tiers().unwrap();
+            store.merge_small().unwrap();
             let packs = store.pack_paths().unwrap().len();
             assert!(packs < 4 * FAN_IN, "{packs} packs");
         }
@@ -184,12 +199,18 @@ mod tests {
         full.extend((10..17).map(|n| pack(80 << 10, n)));
         assert_eq!(choose(full.clone(), MAX_BYTES).len(), 16);
         assert_eq!(choose(full, 1000).len(), 8);
-        let large = |size: u64| (0..99).map(|n| pack(size, n)).collect();
-        assert!(choose(large(128 << 20), MAX_BYTES).is_empty());
-        // A full tier fits into one merge, whatever the sizes in it: otherwise a few packs would be copied again and again.
-        for limit in TIERS {
-            assert!(choose(large(limit - 1), MAX_BYTES).len() >= FAN_IN);
-        }
+        let many = |size: u64| (0..99).map(|n| pack(size, n)).collect::<Vec<_>>();
+        assert!(choose(many(32 << 20), MAX_BYTES).is_empty());
+        // A full tier fits, whatever was not merged before.
+        let mut almost_full: Vec<_> =
+            TIERS.iter().flat_map(|limit| many(limit - 1).into_iter().take(7)).collect();
+        assert!(choose(almost_full.clone(), MAX_BYTES).is_empty());
+        almost_full.push(pack((32 << 20) - 1, 99));
+        assert_eq!(choose(almost_full.clone(), MAX_BYTES).len(), almost_full.len());
+        // On a disk that is almost full, the smaller tiers are merged all the same.
+        almost_full.insert(0, pack(1, 100));
+        assert_eq!(choose(almost_full.clone(), 100 << 20).len(), 8);
+        assert!(choose(almost_full, 0).is_empty());
     }
 
     #[test]
@@ -201,7 +222,7 @@ mod tests {
         let mut bytes = fs::read(&damaged).unwrap();
         bytes[12] ^= 1;
         fs::write(&damaged, &bytes).unwrap();
-        assert_eq!(store.merge_tiers().unwrap(), 8);
+        assert_eq!(store.merge_small().unwrap(), 8);
         assert_eq!(store.pack_paths().unwrap().len(), 2);
         assert_eq!(fs::read(&damaged).unwrap(), bytes);
     }

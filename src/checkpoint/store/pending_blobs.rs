@@ -83,8 +83,21 @@ impl PendingBlobs {
         self.blobs
     }
 
+    /// Makes room for so many more contents at once: buffers that grow leave gaps in memory.
+    pub fn reserve(&mut self, contents: usize) {
+        self.blobs.reserve_exact(contents);
+        self.resize_table(((self.blobs.len() + contents + 1) * 4 / 3 + 1).next_power_of_two());
+    }
+
     fn grow(&mut self) {
-        self.table = vec![0; (self.table.len() * 2).max(1 << 10)];
+        self.resize_table(self.table.len() * 2);
+    }
+
+    fn resize_table(&mut self, slots: usize) {
+        if slots <= self.table.len() && !self.table.is_empty() {
+            return;
+        }
+        self.table = vec![0; slots.max(1 << 10)];
         for number in 0..self.blobs.len() {
             let slot = self.find(&self.blobs[number].hash);
             self.table[slot] = number as u32 + 1;

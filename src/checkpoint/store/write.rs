@@ -109,6 +109,11 @@ impl<'s> PackWriter<'s> {
         }
     }
 
+    /// Makes room for so many contents.
+    pub fn reserve(&self, contents: usize) {
+        self.blobs().reserve(contents);
+    }
+
     fn blobs(&self) -> MutexGuard<'_, PendingBlobs> {
         self.blobs.lock().expect("no thread panics while it claims")
     }
@@ -175,10 +180,12 @@ impl<'s> PackWriter<'s> {
         Ok(frame)
     }
 
-    /// Copies the frames of another pack as they are, unless this pack has all of its contents.
+    /// Copies the frames of another pack as they are, unless this pack has all of its contents. No other thread may write to this pack; if
+    /// it fails, nor may this one.
     pub(super) fn copy_pack(&self, from: &Pack) -> Result<()> {
-        let claim = |blob: Blob| Some((self.claim_copy(&blob.hash)?, blob));
-        let new: Vec<(Claim<'_>, Blob)> = from.index.blobs().filter_map(claim).collect();
+        // A claim takes longer the more there are.
+        let claim = |blob: Blob| Some((self.claim_copy(&blob.hash)?.fulfil(), blob));
+        let new: Vec<(u32, Blob)> = from.index.blobs().filter_map(claim).collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -192,8 +199,7 @@ impl<'s> PackWriter<'s> {
         let first = u32::try_from(pack.frames.len()).expect("fewer than 2^32 frames");
         pack.frames.extend(copied);
         drop(pack);
-        for (claim, blob) in new {
-            let number = claim.fulfil();
+        for (number, blob) in new {
             self.blobs().place(number, first + blob.frame, blob.offset, blob.size);
         }
         Ok(())
