@@ -1,4 +1,7 @@
 //! Collecting what was found in the directories, in an order that does not depend on the threads.
+//!
+//! A directory gets a *place* when its parent is done, in the order of the threads, and a *number*, its index in [`Walk::dirs`], when the
+//! walk is complete.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,7 +39,7 @@ pub(super) struct DirFindings {
 /// The results of all directories. Each has a place, which its parent reserves.
 pub(super) struct Outcomes {
     next_place: AtomicU32,
-    found: Mutex<Vec<(u32, Box<DirOutcome>)>>,
+    found: Mutex<Vec<(u32, DirOutcome)>>,
 }
 
 impl Default for Outcomes {
@@ -57,14 +60,13 @@ impl Outcomes {
     }
 
     pub fn add(&self, place: u32, outcome: DirOutcome) {
-        let outcome = Box::new(outcome);
         self.found.lock().expect("no thread panics while it adds a result").push((place, outcome));
     }
 
     /// Puts the results together, level by level, and returns what could not be read, too.
     pub fn into_walk(self, with_attributes: bool) -> (Walk, Vec<WalkFailure>) {
         let found = self.found.into_inner().expect("no thread panics while it adds a result");
-        let mut by_place: Vec<Option<Box<DirOutcome>>> = Vec::new();
+        let mut by_place: Vec<Option<DirOutcome>> = Vec::new();
         by_place.resize_with(found.len(), || None);
         for (place, outcome) in found {
             by_place[place as usize] = Some(outcome);
@@ -76,7 +78,7 @@ impl Outcomes {
         while let Some(&place) = order.get(at) {
             at += 1;
             let outcome = by_place[place as usize].take();
-            let mut outcome = *outcome.expect("every directory that was found was entered once");
+            let mut outcome = outcome.expect("every directory that was found was entered once");
             let mut child = outcome.first_child;
             for item in &mut outcome.dir.items {
                 if let ItemKind::Dir(number) = &mut item.kind {
@@ -105,7 +107,7 @@ impl DirOutcome {
         self.findings.as_ref().map_or(&[], |findings| &findings.ignore_files)
     }
 
-    /// To add one.
+    /// What was found besides entries in scope, to add to it.
     pub fn findings_mut(&mut self) -> &mut DirFindings {
         self.findings.get_or_insert_default()
     }

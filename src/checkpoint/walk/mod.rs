@@ -1,6 +1,6 @@
 //! Walking the tree: which paths are in scope, and what `stat` says of them.
 //!
-//! A walk enters directories in parallel, each as soon as its parent was listed, and reads no file
+//! A walk enters directories in parallel, each as soon as its parent is done, and reads no file
 //! content except ignore files and possible keys. With a *baseline* (a checkpoint to compare with)
 //! it applies the rules of the checkpoint as well as the current ones:
 //!

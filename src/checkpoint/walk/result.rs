@@ -142,6 +142,15 @@ impl WalkedDir {
         self.names.reserve_exact(names_len);
     }
 
+    /// Makes room for so many files: a buffer that grows leaves gaps in memory.
+    pub(super) fn reserve_nodes(&mut self, files: usize, are_cached: bool) {
+        if are_cached {
+            self.known.reserve_exact(files);
+        } else {
+            self.uncached.reserve_exact(files);
+        }
+    }
+
     pub(super) fn add(&mut self, name: &[u8], kind: ItemKind) {
         let start = u32::try_from(self.names.len()).expect("a listing has less than 4 GiB of names");
         self.names.extend_from_slice(name);
@@ -190,8 +199,8 @@ impl Walk {
     /// Takes the files whose content is a secret out of what is in scope, and returns their paths. All files must have been read.
     pub fn withhold(&mut self, is_secret: impl Fn(&ContentHash) -> bool) -> Vec<TreePath> {
         let mut withheld = Vec::new();
-        let has_new = |dir: &&mut WalkedDir| !dir.known.is_empty() || !dir.uncached.is_empty();
-        for WalkedDir { path, names, items, known, uncached, .. } in self.dirs.iter_mut().filter(has_new) {
+        let has_nodes = |dir: &&mut WalkedDir| !dir.known.is_empty() || !dir.uncached.is_empty();
+        for WalkedDir { path, names, items, known, uncached, .. } in self.dirs.iter_mut().filter(has_nodes) {
             items.retain(|item| {
                 let node = match item.kind {
                     ItemKind::Known(number) => Some(known[number as usize]),
@@ -223,7 +232,7 @@ impl Walk {
         self.visit_entries(true, visit);
     }
 
-    /// The same without those that are the same as in the baseline.
+    /// The same without files and links that are the same as in the baseline.
     pub fn into_other_entries(self, visit: impl FnMut(&[u8], &[u8], Option<Node>, &Attributes)) {
         self.visit_entries(false, visit);
     }

@@ -88,8 +88,9 @@ impl WalkInput<'_> {
         let context = self.context(&task, &listing, cached, &mut outcome);
         let entries = listing.entries();
         outcome.dir.reserve(entries.len(), listing.names_len());
-        if context.baseline.is_none() && context.cached_rules {
-            outcome.dir.known.reserve_exact(entries.len());
+        if self.baseline.is_none() {
+            let is_cached = context.cached.is_some();
+            outcome.dir.reserve_nodes(entries.len(), is_cached);
         }
         if entries.len() > LARGE_DIR {
             let decisions: Vec<EntryDecision> =
