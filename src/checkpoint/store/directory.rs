@@ -299,7 +299,7 @@ impl Store {
         }
     }
 
-    /// Discards the cached list of packs. Indexes are read again only of packs that have changed.
+    /// Discards the cached list of packs. Most indexes are remembered for as long as the pack's file is the same.
     pub fn discard_packs(&self) {
         *self.packs.write().expect("no thread panics while it reloads") = None;
     }

@@ -1,8 +1,8 @@
 //! Merging small packs automatically: every capture that stores something adds a pack, every command opens all of them, and a run holds
 //! all of them. So there must be few.
 //!
-//! Packs are in tiers by size. When a tier has [`FAN_IN`] packs, they and all smaller ones become one pack of a higher tier. So a content
-//! is copied once per tier at most, and the cost of a capture grows with the logarithm of the store. Frames are copied one by one, as they
+//! Packs are in tiers by size. When a tier has [`FAN_IN`] packs, they and all smaller ones become one pack, mostly of a higher tier. So a
+//! content is copied about once per tier, and the cost of a capture grows with the logarithm of the store. Frames are copied one by one, as they
 //! are compressed.
 //!
 //! Nothing is dropped, and a pack is removed only when a durable pack has all of its contents. So a kill at any moment loses nothing, and
@@ -14,10 +14,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::content::ContentReader;
 use super::directory::Store;
-use super::pack::{Pack, damaged_pack, read_index};
+use super::pack::{Blob, Pack, Packs, damaged_pack, read_index};
+use crate::checkpoint::hash::ContentHash;
 use crate::error::{IoContext, Result};
 use crate::fs::atomic;
+use crate::interrupt;
 
 /// The upper limits of the tiers. Larger packs stay as they are: a merge of eight of them would keep a message waiting for seconds.
 const TIERS: [u64; 4] = [64 << 10, 512 << 10, 4 << 20, 32 << 20];
@@ -27,8 +30,17 @@ const FAN_IN: usize = 8;
 const MAX_BYTES: u64 = 320 << 20;
 /// A merge needs room for a second copy, and may take one part in so many of the disk's free space.
 const FREE_PARTS: u64 = 4;
-/// A merge has about 150 bytes for each content in memory.
+/// Two packs are merged even if they have more contents than this, each of which takes about 150 bytes of memory meanwhile.
 const MAX_CONTENTS: usize = 250_000;
+
+/// What a merge did.
+#[derive(Default)]
+struct Merged {
+    /// Packs that are gone.
+    gone: usize,
+    /// The bytes of those that were copied.
+    bytes: u64,
+}
 
 impl Store {
     /// Merges small packs where there are many. Returns how many are gone.
@@ -41,12 +53,12 @@ impl Store {
             }
             // Another project that shares the store is merging it.
             let Some(_lock) = self.lock_dir()? else { break };
-            let merged = self.merge(batch.iter().map(|(_, path)| path))?;
-            if merged == 0 {
+            let merged = self.merge(&batch)?;
+            if merged.gone == 0 {
                 break;
             }
-            gone += merged;
-            left = left.saturating_sub(batch.iter().map(|(size, _)| size).sum());
+            gone += merged.gone;
+            left = left.saturating_sub(merged.bytes);
         }
         Ok(gone)
     }
@@ -77,44 +89,61 @@ impl Store {
         }
     }
 
-    /// Copies packs into a new one and removes them. Returns how many are gone.
-    fn merge<'p>(&self, paths: impl Iterator<Item = &'p PathBuf>) -> Result<usize> {
+    /// Copies packs into a new one and removes them.
+    fn merge(&self, batch: &[(u64, PathBuf)]) -> Result<Merged> {
+        let (packs, bytes) = self.open_batch(batch)?;
+        if packs.len() < 2 {
+            return Ok(Merged::default());
+        }
         let writer = self.pack_writer();
-        let (mut copied, mut contents) = (Vec::new(), 0);
-        for path in paths {
-            let Some(pack) = self.open_intact(path)? else { continue };
-            contents += pack.index.blob_count();
-            if contents > MAX_CONTENTS && copied.len() > 1 {
-                break;
-            }
-            writer.copy_pack(&pack)?;
-            copied.push(path);
+        let mut duplicates = Vec::new();
+        for pack in &packs {
+            duplicates.extend(writer.copy_pack(pack)?);
         }
-        if copied.len() < 2 {
-            return Ok(0);
-        }
-        let Some(new) = writer.finish()? else { return Ok(0) };
-        self.check_replaces(&new, &copied)?;
+        let Some(new) = writer.finish()? else { return Ok(Merged::default()) };
+        let checked = self.check_replaces(&new, &packs, &duplicates);
         let mut gone = 0;
-        for path in copied.into_iter().filter(|path| **path != new) {
-            fs::remove_file(path).if_exists().at("remove", path)?;
-            gone += 1;
+        for pack in packs.iter().filter(|pack| checked.is_ok() && pack.path != new) {
+            // In a directory that others share, it may belong to another user.
+            gone += usize::from(fs::remove_file(&pack.path).if_exists().is_ok());
+        }
+        if gone == 0 && packs.iter().all(|pack| pack.path != new) {
+            let _ = fs::remove_file(&new);
         }
         atomic::sync_dir(&self.dir)?;
         self.discard_packs();
-        Ok(gone)
+        checked.map(|()| Merged { gone, bytes })
     }
 
-    /// Fails if a new pack lacks contents of those that it replaces.
-    fn check_replaces(&self, new: &Path, old: &[&PathBuf]) -> Result<()> {
-        let read = |path: &Path| {
-            File::open(path).and_then(|file| read_index(&file)).map_err(|error| damaged_pack(path, error))
-        };
-        let index = read(new)?;
-        for path in old {
-            if !read(path)?.blobs().all(|blob| index.find(&blob.hash).is_some()) {
-                return Err(damaged_pack(new, "it lacks contents of the packs that it replaces"));
+    /// Opens the packs of a batch that are intact, and adds up their sizes.
+    fn open_batch(&self, batch: &[(u64, PathBuf)]) -> Result<(Vec<Pack>, u64)> {
+        let (mut packs, mut bytes, mut contents) = (Vec::new(), 0, 0);
+        for (size, path) in batch {
+            let Some(pack) = self.open_intact(path)? else { continue };
+            contents += pack.index.blob_count();
+            if contents > MAX_CONTENTS && packs.len() > 1 {
+                break;
             }
+            bytes += size;
+            packs.push(pack);
+        }
+        Ok((packs, bytes))
+    }
+
+    /// Fails if a new pack lacks contents of those that it replaces, or has a damaged copy of one that was in two of them.
+    fn check_replaces(&self, new: &Path, old: &[Pack], duplicates: &[ContentHash]) -> Result<()> {
+        let index = File::open(new).and_then(|file| read_index(&file));
+        let index = Arc::new(index.map_err(|error| damaged_pack(new, error))?);
+        let has = |blob: Blob| index.find(&blob.hash).is_some();
+        if !old.iter().all(|pack| pack.index.blobs().all(has)) {
+            return Err(damaged_pack(new, "it lacks contents of the packs that it replaces"));
+        }
+        let pack = Pack { path: new.to_owned(), index: Arc::clone(&index), held: None };
+        let packs = Arc::new(Packs { list: vec![pack], damaged: Vec::new() });
+        for blob in duplicates.iter().filter_map(|hash| index.find(hash)) {
+            interrupt::check()?;
+            let mut reader = ContentReader::new(self, (Arc::clone(&packs), 0, blob)).only_this_copy();
+            io::copy(&mut reader, &mut io::sink()).at("read", new)?;
         }
         Ok(())
     }
@@ -139,7 +168,7 @@ fn choose(packs: Vec<(u64, PathBuf)>, max_bytes: u64) -> Vec<(u64, PathBuf)> {
     let (mut end, mut low) = (0, 0);
     for limit in TIERS {
         let high = packs.partition_point(|(size, _)| *size < limit);
-        // Without a tier that is left behind, the same contents would be copied at every capture.
+        // Fewer of a tier than that would be copied again at every capture.
         if high.min(fitting) >= low + FAN_IN {
             end = high.min(fitting);
         }
@@ -151,7 +180,6 @@ fn choose(packs: Vec<(u64, PathBuf)>, max_bytes: u64) -> Vec<(u64, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::hash::ContentHash;
 
     fn add(store: &Store, contents: &[&[u8]]) {
         let writer = store.pack_writer();
@@ -211,6 +239,25 @@ mod tests {
         almost_full.insert(0, pack(1, 100));
         assert_eq!(choose(almost_full.clone(), 100 << 20).len(), 8);
         assert!(choose(almost_full, 0).is_empty());
+    }
+
+    /// Checksums say that a content is what was written, and not that it was the right one.
+    #[test]
+    fn the_only_good_copy_of_a_content_is_not_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::at(dir.path());
+        let writer = store.pack_writer();
+        let mut frames = writer.frame_writer().unwrap();
+        frames.add(writer.claim_copy(&ContentHash::of(b"good")).unwrap(), b"evil").unwrap();
+        frames.flush().unwrap();
+        drop(frames);
+        writer.finish().unwrap();
+        add(&store, &[b"good", &[7; 100]]);
+        (0..7_u8).for_each(|n| add(&store, &[&[n; 200]]));
+        let before = store.pack_paths().unwrap();
+        assert!(store.merge_small().is_err());
+        assert_eq!(store.pack_paths().unwrap(), before);
+        assert_eq!(Store::at(dir.path()).read(&ContentHash::of(b"good")).unwrap(), b"good");
     }
 
     #[test]

@@ -180,14 +180,19 @@ impl<'s> PackWriter<'s> {
         Ok(frame)
     }
 
-    /// Copies the frames of another pack as they are, unless this pack has all of its contents. No other thread may write to this pack; if
-    /// it fails, nor may this one.
-    pub(super) fn copy_pack(&self, from: &Pack) -> Result<()> {
-        // A claim takes longer the more there are.
-        let claim = |blob: Blob| Some((self.claim_copy(&blob.hash)?.fulfil(), blob));
-        let new: Vec<(u32, Blob)> = from.index.blobs().filter_map(claim).collect();
+    /// Copies the frames of another pack as they are, unless this pack has all of its contents. Returns those that it had already. No other
+    /// thread may write to this pack; if it fails, nor may this one.
+    pub(super) fn copy_pack(&self, from: &Pack) -> Result<Vec<ContentHash>> {
+        let (mut new, mut duplicates) = (Vec::new(), Vec::new());
+        for blob in from.index.blobs() {
+            match self.claim_copy(&blob.hash) {
+                // At once: a claim takes longer the more there are.
+                Some(claim) => new.push((claim.fulfil(), blob)),
+                None => duplicates.push(blob.hash),
+            }
+        }
         if new.is_empty() {
-            return Ok(());
+            return Ok(duplicates);
         }
         let mut copied = Vec::with_capacity(from.index.frames().len());
         for frame in from.index.frames() {
@@ -202,7 +207,7 @@ impl<'s> PackWriter<'s> {
         for (number, blob) in new {
             self.blobs().place(number, first + blob.frame, blob.offset, blob.size);
         }
-        Ok(())
+        Ok(duplicates)
     }
 
     /// Adds consecutive frames, and the contents that begin in the first of them, to the index.
