@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use zstd::bulk::Compressor;
 
 use super::directory::Store;
-use super::pack::{self, Blob, Frame, Pack};
+use super::pack::{self, Frame, Pack};
 use super::pending_blobs::{ClaimState, PendingBlobs};
 use super::writeback::{FilePart, Writeback};
 use crate::checkpoint::hash::{ContentHash, Hasher};
