@@ -2,8 +2,8 @@
 //! all of them. So there must be few.
 //!
 //! Packs are in tiers by size. When a tier has [`FAN_IN`] packs, they and all smaller ones become one pack, mostly of a higher tier. So a
-//! content is copied about once per tier, and the cost of a capture grows with the logarithm of the store. Frames are copied one by one, as they
-//! are compressed.
+//! content is copied about once per tier, and the cost of a capture grows with the logarithm of the store. Frames are copied one by
+//! one, as they are compressed.
 //!
 //! Nothing is dropped, and a pack is removed only when a durable pack has all of its contents. So a kill at any moment loses nothing, and
 //! two projects may merge a store that they share. A lock on the directory keeps them from doing the same work twice. A pack that is
